@@ -1,0 +1,55 @@
+# make            the eight steps, in order, on REQUESTS into OUT
+# make help       everything else
+
+PYTHON = python3
+OUT = lb2
+REQUESTS =
+export PYTHON OUT REQUESTS
+
+STEPS = static continuous compare maxseqs queueing cost tune
+RESULTS = static.txt continuous.txt compare.txt maxseqs.txt queue.csv cost.txt tune.txt tune.csv
+
+# Quoted by the shell and not by make, so that folders may hold spaces and quotes.
+ARGS = $${REQUESTS:+--requests "$$REQUESTS"}
+
+.PHONY: all $(STEPS) test grade bench clean help
+
+# The scripts write into a folder of their own inside OUT, and their files move up when all of them are there: a run
+# that fails or is interrupted leaves nothing that looks done, and nothing of an earlier run is lost.
+define run-in-order
+	@mkdir -p "$$OUT" && stage=$$(mktemp -d "$$OUT/.lab.XXXXXX") && trap 'rm -rf "$$stage"' EXIT && \
+	trap 'exit 130' INT TERM HUP && \
+	for step in $(1); do \
+		"$$PYTHON" lb2/$$step.py --out "$$stage" $(ARGS) || exit; \
+	done && mv "$$stage"/* "$$OUT" && echo "Done: $(2) are in $$OUT"
+endef
+
+all:
+	$(call run-in-order,$(STEPS),$(RESULTS))
+
+$(STEPS):
+	@"$$PYTHON" lb2/$@.py --out "$$OUT" $(ARGS)
+
+test:
+	@sh tests/run tests
+
+grade:
+	@sh tests/run --quiet --no-header -rs --tb=short tests/grade.py
+
+bench:
+	@"$$PYTHON" tests/bench.py
+
+clean:
+	@cd "$$OUT" && rm -rf $(RESULTS) .lab.*
+
+help:
+	@echo "make, make all      the eight steps, in order; they write $(RESULTS)"
+	@echo "make STEP           one of them: $(STEPS)"
+	@echo "make grade          check the result files in OUT against REQUESTS, whoever's program wrote them"
+	@echo "make test           the tests of the lab itself (pytest; put into .venv if it is missing)"
+	@echo "make bench          how fast the schedulers are"
+	@echo "make clean          remove the eight result files from OUT"
+	@echo
+	@echo "OUT=DIR             where the results are written and graded (default: lb2)"
+	@echo "REQUESTS=FILE       your requests (default: fixtures/llms/requests.json)"
+	@echo "PYTHON=python3.13   another Python, 3.10 or newer"

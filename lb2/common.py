@@ -1,0 +1,197 @@
+"""What every step shares: the request file, the result files, p99, and how a script starts and fails.
+
+    load_requests("requests.json")    -> Requests(prompt_tokens=[140, 83, ...], output_tokens=[294, 152, ...])
+    pairs(total_steps=5036, ...)      -> "total_steps=5036 ...\n"
+    table(["rps", ...], rows)         -> "rps,...\n5,...\n"
+    save(out, {"static.txt": text})   whole or not at all
+    percentile([10, 20, 30], 99)       -> 29.8
+
+It simulates nothing. One unit of time everywhere: whole microseconds; ms and seconds only where something is printed.
+"""
+
+import argparse
+import csv
+import io
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+REQUESTS_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "llms" / "requests.json"
+FIELDS = ("prompt_tokens", "output_tokens")
+MOST = 1_000_000_000  # tokens in a prompt or an output; also sequences, requests: beyond it, a typing error
+
+
+class Requests(NamedTuple):
+    """Two columns of n counts, each 1..MOST. (A list a column: half the memory and time of a record a request.)"""
+
+    prompt_tokens: list
+    output_tokens: list
+
+
+class Schedule(NamedTuple):
+    """What a scheduler decided: three columns of n times in microseconds, in list order, and two counts."""
+
+    admitted_us: list  # start of the iteration that admitted the request
+    first_token_us: list  # end of that iteration
+    finished_us: list  # end of the iteration that emitted its last token
+    iterations: int
+    peak_running: int  # the largest number of sequences in one iteration
+
+
+class BadInput(Exception):
+    """A mistake in what the user gave us; its text is the one line that says so."""
+
+
+# --- in -----------------------------------------------------------------------------------------------------------
+
+
+def load_requests(path):
+    """Read a JSON list of {"prompt_tokens": int, "output_tokens": int}. Raises BadInput or OSError."""
+    text = read_text(path)
+    records = parse(path, text, int)
+    if not isinstance(records, list):
+        raise BadInput(f"{path}: expected a JSON list of requests, found {shown(records)}")
+    if not records:
+        raise BadInput(f"{path}: the list of requests is empty")
+    try:
+        columns = [[record[field] for record in records] for field in FIELDS]
+    except (TypeError, KeyError):
+        raise BadInput(f"{path}: {first_defect(records)}") from None
+    if any(set(map(type, column)) != {int} or min(column) < 1 or max(column) > MOST for column in columns):
+        raise BadInput(f"{path}: {first_defect(records)}")
+    return Requests(*columns)
+
+
+def read_text(path):
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except IsADirectoryError:
+        raise BadInput(f"{path}: expected a file, found a folder") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: expected UTF-8 text, found the byte 0x{error.object[error.start]:02x}") from None
+
+
+def parse(path, text, parse_int):
+    try:
+        return json.loads(text, parse_int=parse_int)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{path}: not JSON: {error}") from None
+    except RecursionError:
+        raise BadInput(f"{path}: not JSON that we read: brackets nested too deeply") from None
+    except ValueError:  # Python refuses to convert a number of thousands of digits: any stand-in above MOST will do
+        return parse(path, text, lambda digits: int(digits[:1000]))
+
+
+def first_defect(records):
+    """Say what is wrong with the first bad record; there is one."""
+    for position, record in enumerate(records):
+        if not isinstance(record, dict):
+            return f"record {position}: expected an object with {' and '.join(FIELDS)}, found {shown(record)}"
+        for field in FIELDS:
+            if field not in record:
+                return f"record {position}: {field} is missing, found {shown(record)}"
+            if type(record[field]) is not int or not 1 <= record[field] <= MOST:
+                found = shown(record[field])
+                return f"record {position}: {field}: expected a whole number from 1 to {MOST:,}, found {found}"
+
+
+def shown(value):
+    """The value in JSON's own words, cut short."""
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+# --- out ----------------------------------------------------------------------------------------------------------
+
+
+def pairs(**values):
+    return " ".join(f"{key}={value}" for key, value in values.items()) + "\n"
+
+
+def table(header, rows):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue()
+
+
+def save(out, texts):
+    """Write each {name: text} into the folder `out`, made if missing. Either every file is replaced whole, or none."""
+    out.mkdir(parents=True, exist_ok=True)
+    partial = {name: out / f".{name}.{os.getpid()}" for name in texts}
+    try:
+        for name, text in texts.items():
+            partial[name].write_text(text, encoding="ascii", newline="\n")
+        for name in texts:
+            os.replace(partial[name], out / name)
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+
+
+# --- measures -----------------------------------------------------------------------------------------------------
+
+
+def percentile(values, percent):
+    """The percentile of one or more numbers, interpolated between order statistics, as numpy.percentile does it."""
+    if len(values) == 1:
+        return values[0]
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def throughput_tps(requests, schedule):
+    """Output tokens per second, from time 0 to the last finish."""
+    return sum(requests.output_tokens) * 1_000_000 / max(schedule.finished_us)
+
+
+# --- the command line ---------------------------------------------------------------------------------------------
+
+
+def arguments(docstring):
+    """The parser of a script: its docstring as --help, and the two arguments that every script has."""
+    parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
+                        help='JSON list of {"prompt_tokens": int, "output_tokens": int} '
+                             "(default: fixtures/llms/requests.json)")
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent, metavar="DIR",
+                        help="folder for the result file, made if missing (default: beside the script)")
+    return parser
+
+
+def count(text):
+    """argparse type: a whole number of sequences or tokens, 1..MOST."""
+    value = int(text)
+    if not 1 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text}")
+    return value
+
+
+def amount(text):
+    """argparse type: a rate or a time, any number from a millionth to MOST."""
+    value = float(text)
+    if not 1e-6 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {text}")
+    return value
+
+
+def run(main):
+    """Run a script's main. What the user did wrong becomes one line and status 2; what we did wrong, a traceback."""
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough (| head); the result files are written by then
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BadInput as error:
+        fail(str(error))
+    except OSError as error:
+        fail(": ".join(str(part) for part in (error.filename2 or error.filename, error.strerror) if part))
+
+
+def fail(text):
+    line = "".join(character if character.isprintable() else "?" for character in text)
+    print(f"{Path(sys.argv[0]).name}: error: {line}", file=sys.stderr)
+    sys.exit(2)

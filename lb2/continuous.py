@@ -1,0 +1,85 @@
+"""What if a freed slot were filled at once, instead of when the whole batch has ended?
+
+Continuous (iteration-level) batching: before every iteration, free slots are refilled with requests that have
+arrived, first come, first served. The scheduler is static.py's with one line changed: `diff static.py continuous.py`.
+All requests are there at time 0. Memory is unlimited and a decode pass costs the same for any number of sequences.
+
+    python3 lb2/continuous.py --max-num-seqs 16        writes continuous.txt
+
+An iteration: admit; prefill the admitted prompts, one after the other; one decode pass, in which every running
+sequence emits one token; sequences that have emitted their last token leave.
+
+Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 slots:
+
+    0 ms  admit both, prefill 5 + 10 ms, decode 8 ms   -> 23 ms   the first request ends; its slot is free
+   23 ms  admit the third, prefill 5 ms, decode 8 ms   -> 36 ms
+   36 ms  decode 8 ms                                  -> 44 ms   3 iterations, 6 tokens in 6 slots: slot_util 1.0
+"""
+
+from heapq import heappop, heappush
+
+from common import Schedule, arguments, count, load_requests, pairs, run, save, throughput_tps
+from cost import decode_us, prefill_us
+
+
+def schedule(requests, slots, arrivals_us=None, prefill_us=prefill_us, decode_us=decode_us):
+    """Play all requests through the slots and return their Schedule; jumps from event to event, exactly.
+
+    requests: Requests, n of them; slots: int >= 1; arrivals_us: n whole numbers >= 0, in any order (None: all at 0).
+    prefill_us: prompt tokens admitted together -> time; decode_us: sequences in a pass -> time >= 1. Both whole.
+    """
+    prompt_tokens, output_tokens = requests
+    n = len(prompt_tokens)
+    arrivals_us = arrivals_us or [0] * n
+    queue = sorted(range(n), key=arrivals_us.__getitem__)  # positions; equal arrivals keep list order
+    admitted_us, first_token_us, finished_us = [0] * n, [0] * n, [0] * n
+    running = []  # heap of (iteration before which it leaves, position)
+    now_us = iteration = peak_running = head = 0
+    while head < n or running:
+        if not running:
+            now_us = max(now_us, arrivals_us[queue[head]])
+        free = slots - len(running)
+        first_new, new_tokens = head, 0
+        while free and head < n and arrivals_us[queue[head]] <= now_us:
+            position = queue[head]
+            admitted_us[position] = now_us
+            new_tokens += prompt_tokens[position]
+            heappush(running, (iteration + output_tokens[position], position))
+            head += 1
+            free -= 1
+        peak_running = max(peak_running, len(running))
+        now_us += prefill_us(new_tokens)
+        pass_us = decode_us(len(running))
+        for position in queue[first_new:head]:
+            first_token_us[position] = now_us + pass_us
+        passes = running[0][0] - iteration  # nothing changes until the next sequence leaves ...
+        if free and head < n:  # ... or, with a slot free, until the first boundary at or after the next arrival
+            passes = min(passes, max(1, -((now_us - arrivals_us[queue[head]]) // pass_us)))
+        iteration += passes
+        now_us += passes * pass_us
+        while running and running[0][0] == iteration:
+            finished_us[heappop(running)[1]] = now_us
+    return Schedule(admitted_us, first_token_us, finished_us, iteration, peak_running)
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--max-num-seqs", type=count, default=16, metavar="N", help="slots (default: 16)")
+    args = parser.parse_args()
+    requests = load_requests(args.requests)
+    result = schedule(requests, args.max_num_seqs)
+    slot_util = sum(requests.output_tokens) / (args.max_num_seqs * result.iterations)
+    line = pairs(
+        total_steps=result.iterations,
+        throughput_tps=f"{throughput_tps(requests, result):.2f}",
+        slot_util=f"{slot_util:.4f}",
+    )
+    save(args.out, {"continuous.txt": line})
+
+    print(f"Step 3: continuous batching, {args.max_num_seqs} slots")
+    print(f"continuous.txt: {line}", end="")
+    print(f"Notice: {1 - slot_util:.0%} of the slots stood idle, and only when fewer requests than slots were left.")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,32 @@
+"""Does a limit on the number of running sequences hold, and is it reached?
+
+A server bounds how many sequences share an iteration (vLLM calls it max_num_seqs), since each of them takes memory.
+This script plays continuous batching under the limit and reports the most that ever ran together. It ignores memory
+itself: how many sequences fit is the second and the third lab's question.
+
+    python3 lb2/maxseqs.py --max-num-seqs 32        writes maxseqs.txt
+"""
+
+from common import arguments, count, load_requests, pairs, run, save, throughput_tps
+from continuous import schedule
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="the limit (default: 32)")
+    args = parser.parse_args()
+    requests = load_requests(args.requests)
+    result = schedule(requests, args.max_num_seqs)
+    line = pairs(max_num_seqs=args.max_num_seqs, peak_running=result.peak_running)
+    save(args.out, {"maxseqs.txt": line})
+
+    print("Step 5: a limit on running sequences")
+    print(f"maxseqs.txt: {line}", end="")
+    print(
+        f"Notice: {result.peak_running} of {args.max_num_seqs} allowed ran together, "
+        f"{len(requests.output_tokens)} wanted to; {throughput_tps(requests, result):.2f} tokens/s."
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,69 @@
+"""How do the queue and the longest waits grow as requests arrive faster?
+
+Poisson arrivals at each rate, continuous batching, and for each rate the time-average number of waiting requests and
+the p99 of their waits. The same 20 random draws serve every rate (common random numbers: only the rate differs), and
+their waits are pooled, because the p99 of one draw of 100 requests is nearly its maximum. It ignores clients that
+give up.
+
+    python3 lb2/queueing.py --rps 5 10 20 40        writes queue.csv
+
+(Not queue.py: that name would hide the standard library's queue from every script beside it.)
+"""
+
+from itertools import accumulate
+from random import Random
+
+from common import amount, arguments, count, load_requests, percentile, run, save, table
+from continuous import schedule
+
+DRAWS = 20
+
+
+def unit_arrivals(seed, n):
+    """n arrival times, in seconds, of a Poisson process of 1 request per second."""
+    r = Random(seed)
+    return list(accumulate(r.expovariate(1.0) for _ in range(n)))
+
+
+def at_rate(arrivals, rps):
+    """Unit-rate arrivals in seconds -> arrivals at this rate in whole microseconds."""
+    return [round(1e6 * (arrival / rps)) for arrival in arrivals]
+
+
+def queue_at(requests, draws, rps, max_num_seqs):
+    """(time-average of the waiting requests, p99 of their waits in ms), the draws pooled."""
+    waits_us, span_us = [], 0
+    for draw in draws:
+        arrivals_us = at_rate(draw, rps)
+        result = schedule(requests, max_num_seqs, arrivals_us)
+        waits_us.extend(admitted - arrival for admitted, arrival in zip(result.admitted_us, arrivals_us))
+        span_us += max(result.finished_us)
+    return sum(waits_us) / span_us, percentile(waits_us, 99) / 1000  # the mean is Little's law
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--rps", type=amount, nargs="+", default=[5.0, 10.0, 20.0, 40.0], metavar="RATE",
+                        help="requests per second (default: 5 10 20 40)")
+    parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="slots (default: 32)")
+    args = parser.parse_args()
+    requests = load_requests(args.requests)
+    draws = [unit_arrivals(seed, len(requests.output_tokens)) for seed in range(DRAWS)]
+    rows = []
+    for rps in args.rps:
+        avg_queue, p99_wait_ms = queue_at(requests, draws, rps, args.max_num_seqs)
+        rows.append([f"{rps:.12g}", f"{avg_queue:.3f}", f"{p99_wait_ms:.3f}"])
+    text = table(["rps", "avg_queue", "p99_wait_ms"], rows)
+    save(args.out, {"queue.csv": text})
+
+    print("Step 6: the queue as load grows")
+    print(f"queue.csv:\n{text}", end="")
+    low, high = rows[0], rows[-1]
+    print(
+        f"Notice: from {low[0]} to {high[0]} requests/s the mean queue goes from {low[1]} to {high[1]} requests, "
+        f"and the p99 wait from {low[2]} to {high[2]} ms."
+    )
+
+
+if __name__ == "__main__":
+    run(main)

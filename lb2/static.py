@@ -1,0 +1,98 @@
+"""How long does a batch hold its slots if it must wait for its longest request?
+
+Static (request-level) batching: a batch forms when nothing is running, takes up to --batch-size requests that have
+arrived, first come, first served, never waits to fill up, and keeps every slot until its longest request has ended.
+All requests are there at time 0. Memory is unlimited and a decode pass costs the same for any number of sequences.
+
+    python3 lb2/static.py --batch-size 16        writes static.txt
+
+An iteration: admit; prefill the admitted prompts, one after the other; one decode pass, in which every running
+sequence emits one token; sequences that have emitted their last token leave.
+
+Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 slots:
+
+    0 ms  admit both, prefill 5 + 10 ms, decode 8 ms   -> 23 ms   the first request ends; its slot stays empty
+   23 ms  decode 8 ms twice                            -> 39 ms   the second ends: the batch is over
+   39 ms  admit the third, prefill 5 ms, decode twice  -> 60 ms   5 iterations, 6 tokens in 10 slots: slot_util 0.6
+"""
+
+from heapq import heappop, heappush
+
+from common import Schedule, arguments, count, load_requests, pairs, run, save, throughput_tps
+from cost import decode_us, prefill_us
+
+
+def schedule(requests, slots, arrivals_us=None, prefill_us=prefill_us, decode_us=decode_us):
+    """Play all requests through the slots and return their Schedule; jumps from event to event, exactly.
+
+    requests: Requests, n of them; slots: int >= 1; arrivals_us: n whole numbers >= 0, in any order (None: all at 0).
+    prefill_us: prompt tokens admitted together -> time; decode_us: sequences in a pass -> time >= 1. Both whole.
+    """
+    prompt_tokens, output_tokens = requests
+    n = len(prompt_tokens)
+    arrivals_us = arrivals_us or [0] * n
+    queue = sorted(range(n), key=arrivals_us.__getitem__)  # positions; equal arrivals keep list order
+    admitted_us, first_token_us, finished_us = [0] * n, [0] * n, [0] * n
+    running = []  # heap of (iteration before which it leaves, position)
+    now_us = iteration = peak_running = head = 0
+    while head < n or running:
+        if not running:
+            now_us = max(now_us, arrivals_us[queue[head]])
+        free = 0 if running else slots
+        first_new, new_tokens = head, 0
+        while free and head < n and arrivals_us[queue[head]] <= now_us:
+            position = queue[head]
+            admitted_us[position] = now_us
+            new_tokens += prompt_tokens[position]
+            heappush(running, (iteration + output_tokens[position], position))
+            head += 1
+            free -= 1
+        peak_running = max(peak_running, len(running))
+        now_us += prefill_us(new_tokens)
+        pass_us = decode_us(len(running))
+        for position in queue[first_new:head]:
+            first_token_us[position] = now_us + pass_us
+        passes = running[0][0] - iteration  # nothing changes until the next sequence leaves ...
+        if free and head < n:  # ... or, with a slot free, until the first boundary at or after the next arrival
+            passes = min(passes, max(1, -((now_us - arrivals_us[queue[head]]) // pass_us)))
+        iteration += passes
+        now_us += passes * pass_us
+        while running and running[0][0] == iteration:
+            finished_us[heappop(running)[1]] = now_us
+    return Schedule(admitted_us, first_token_us, finished_us, iteration, peak_running)
+
+
+def print_batches(output_tokens, batch_size, most=8):
+    """One line a batch: its requests, and what share of the slots it held did work."""
+    print("Step 1: the batches")
+    print("batch  requests  shortest  longest = iterations held  slot_util")
+    for start in range(0, min(len(output_tokens), most * batch_size), batch_size):
+        batch = output_tokens[start : start + batch_size]
+        util = sum(batch) / (batch_size * max(batch))
+        print(f"{start // batch_size:5}  {len(batch):8}  {min(batch):8}  {max(batch):25}  {util:9.4f}")
+    if len(output_tokens) > most * batch_size:
+        print(f"  ... and {-(-len(output_tokens) // batch_size) - most} more batches")
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--batch-size", type=count, default=16, metavar="N", help="slots (default: 16)")
+    args = parser.parse_args()
+    requests = load_requests(args.requests)
+    result = schedule(requests, args.batch_size)
+    slot_util = sum(requests.output_tokens) / (args.batch_size * result.iterations)
+    line = pairs(
+        total_steps=result.iterations,
+        throughput_tps=f"{throughput_tps(requests, result):.2f}",
+        slot_util=f"{slot_util:.4f}",
+    )
+    save(args.out, {"static.txt": line})
+
+    print_batches(requests.output_tokens, args.batch_size)
+    print(f"Step 2: their measures, {args.batch_size} slots")
+    print(f"static.txt: {line}", end="")
+    print(f"Notice: {1 - slot_util:.0%} of the slots stood idle, held until the longest request of their batch ended.")
+
+
+if __name__ == "__main__":
+    run(main)

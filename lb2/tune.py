@@ -1,0 +1,115 @@
+"""How much concurrency can I allow and still meet my TTFT target, at p99?
+
+Closed loop: N clients, each issuing its next request the moment its last one ends, all N starting at time 0, and
+max_num_seqs = N. No request ever queues, so its TTFT is the iteration that admits it: its own prefill, the prefill of
+those admitted with it (all N of them in the first iteration), and one decode pass. That is continuous batching with
+every request there from the start and TTFT counted from admission. It ignores memory and the network.
+
+    python3 lb2/tune.py --target-ttft-ms 200        writes tune.txt and, the whole curve, tune.csv
+
+The answer is the largest N such that it and every smaller N meet the target. Every N is tried, in order: the p99
+need not grow with N, so bisection could jump over a miss.
+"""
+
+from random import Random
+from statistics import median
+from typing import NamedTuple
+
+from common import Requests, amount, arguments, count, load_requests, pairs, percentile, run, save, table, throughput_tps
+from continuous import schedule
+
+ORDERS = 20
+
+
+class Point(NamedTuple):
+    concurrency: int
+    mean_ttft_ms: float
+    p99_ttft_ms: float
+    throughput_tps: float
+
+
+def measure(requests, concurrency):
+    """Play the closed loop of this many clients."""
+    result = schedule(requests, concurrency)
+    ttfts_us = [first - issued for first, issued in zip(result.first_token_us, result.admitted_us)]
+    mean_ttft_ms = sum(ttfts_us) / len(ttfts_us) / 1000
+    return Point(concurrency, mean_ttft_ms, percentile(ttfts_us, 99) / 1000, throughput_tps(requests, result))
+
+
+def largest_within(points, target_ms, ttft):
+    """The last of the points, in order, before the first whose ttft misses the target; None if the first one does."""
+    best = None
+    for point in points:
+        if ttft(point) > target_ms:
+            break
+        best = point
+    return best
+
+
+def p99(point):
+    return point.p99_ttft_ms
+
+
+def mean(point):
+    return point.mean_ttft_ms
+
+
+def other_orders(requests, up_to, target_ms):
+    """max_concurrency of the same requests in ORDERS random orders, each scanned to its first miss."""
+    answers = []
+    for seed in range(ORDERS):
+        records = list(zip(*requests))
+        Random(seed).shuffle(records)
+        shuffled = Requests(*zip(*records))
+        best = largest_within((measure(shuffled, n) for n in range(1, up_to + 1)), target_ms, p99)
+        answers.append(best.concurrency if best else 0)
+    return answers
+
+
+def verdict(best, best_by_mean, points, target_ms):
+    """The answer in words."""
+    if not best:
+        return f"Infeasible: one request at a time already has a p99 TTFT of {points[0].p99_ttft_ms:.2f} ms."
+    if best is points[-1]:
+        return f"No upper edge found up to {best.concurrency}: every concurrency tried meets {target_ms:.2f} ms."
+    if not best_by_mean:
+        return f"Notice: at p99 the target allows {best.concurrency}; the mean TTFT of one at a time misses it already."
+    return (
+        f"Notice: the mean TTFT would promise {best_by_mean.concurrency}, where the p99 is "
+        f"{best_by_mean.p99_ttft_ms:.2f} ms; at p99 the target allows {best.concurrency}."
+    )
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--target-ttft-ms", type=amount, default=200.0, metavar="MS",
+                        help="p99 time to first token allowed, in ms (default: 200)")
+    parser.add_argument("--up-to", type=count, default=256, metavar="N",
+                        help="largest concurrency tried (default: 256, or the number of requests if smaller)")
+    args = parser.parse_args()
+    requests = load_requests(args.requests)
+    target_ms = args.target_ttft_ms
+    up_to = min(args.up_to, len(requests.output_tokens))
+    points = [measure(requests, n) for n in range(1, up_to + 1)]
+    best = largest_within(points, target_ms, p99)
+    line = pairs(
+        target_ttft_ms=f"{target_ms:.2f}",
+        max_concurrency=best.concurrency if best else 0,
+        throughput_at_target=f"{best.throughput_tps if best else 0:.2f}",
+    )
+    rows = [[n, f"{mean_ms:.2f}", f"{p99_ms:.2f}", f"{tps:.2f}"] for n, mean_ms, p99_ms, tps in points]
+    text = table(["concurrency", "mean_ttft_ms", "p99_ttft_ms", "throughput_tps"], rows)
+    save(args.out, {"tune.txt": line, "tune.csv": text})
+
+    print("Step 8: the largest concurrency that meets the target")
+    print(f"tune.txt: {line}", end="")
+    print(verdict(best, largest_within(points, target_ms, mean), points, target_ms))
+    answers = other_orders(requests, up_to, target_ms)
+    print(
+        f"The answer hangs on which requests share the first burst: {ORDERS} random orders of this list "
+        f"give {min(answers)} to {max(answers)}, median {median(answers):g}."
+    )
+
+
+if __name__ == "__main__":
+    run(main)
