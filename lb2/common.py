@@ -120,6 +120,9 @@ def table(header, rows):
 def save(out, texts):
     """Write each {name: text} into the folder `out`, made if missing. Either every file is replaced whole, or none."""
     out.mkdir(parents=True, exist_ok=True)
+    for name in texts:
+        if (out / name).is_dir():
+            raise BadInput(f"{out / name}: expected a file, found a folder")
     partial = {name: out / f".{name}.{os.getpid()}" for name in texts}
     try:
         for name, text in texts.items():

@@ -1,0 +1,249 @@
+"""What a user can get wrong, and where a user can stand: every script says it in one line, and nothing is lost."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, files, script
+
+GOOD = {"prompt_tokens": 10, "output_tokens": 3}
+
+
+def records(second):
+    return json.dumps([GOOD, second, GOOD]).encode()
+
+
+def field(literal):
+    return f'[{json.dumps(GOOD)}, {{"prompt_tokens": 10, "output_tokens": {literal}}}]'.encode()
+
+
+WHOLE = "record 1: output_tokens: expected a whole number from 1 to 1,000,000,000, found "
+BAD_FILES = {  # name: (content, what the one line must say)
+    "empty file": (b"", "not JSON"),
+    "not JSON": (b"prompt_tokens,output_tokens\n1,2\n", "not JSON"),
+    "truncated": (b'[{"prompt_tokens": 1, "output_tokens": 2}', "not JSON"),
+    "not a list": (b'{"prompt_tokens": 1, "output_tokens": 2}', "expected a JSON list of requests, found {"),
+    "empty list": (b"[]", "the list of requests is empty"),
+    "no object": (records([10, 3]), "record 1: expected an object with prompt_tokens and output_tokens, found [10, 3]"),
+    "null": (records(None), "record 1: expected an object with prompt_tokens and output_tokens, found null"),
+    "a string": (records("prompt_tokens"), "record 1: expected an object"),
+    "no output": (records({"prompt_tokens": 10}), "record 1: output_tokens is missing"),
+    "no prompt": (records({"output_tokens": 10}), "record 1: prompt_tokens is missing"),
+    "true": (field("true"), WHOLE + "true"),
+    "3.0": (field("3.0"), WHOLE + "3.0"),
+    '"7"': (field('"7"'), WHOLE + '"7"'),
+    "null count": (field("null"), WHOLE + "null"),
+    "NaN": (field("NaN"), WHOLE + "NaN"),
+    "Infinity": (field("Infinity"), WHOLE + "Infinity"),
+    "-1": (field("-1"), WHOLE + "-1"),
+    "0": (field("0"), WHOLE + "0"),
+    "a billion and one": (field("1000000001"), WHOLE + "1000000001"),
+    "5000 digits": (field("7" * 5000), WHOLE + "7" * 37 + "..."),
+    "minus 5000 digits": (field("-" + "7" * 5000), WHOLE + "-" + "7" * 36 + "..."),
+    "a long string": (field('"' + "x" * 1000 + '"'), WHOLE + '"' + "x" * 36 + "..."),
+    "a line break": (field('"a\\nb"'), WHOLE + '"a\\nb"'),
+    "a nested list": (field("[[1]]"), WHOLE + "[[1]]"),
+    "UTF-16": (records(GOOD).decode().encode("utf-16"), "expected UTF-8 text"),
+    "100,000 brackets": (b"[" * 100_000, "nested too deeply"),
+}
+
+
+def assert_refused(done, name, says):
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith(f"{name}.py: error: "), done.stderr
+    assert says in done.stderr
+    assert len(done.stderr) < 300
+
+
+def assert_usage(done, name, says):
+    assert done.returncode == 2 and done.stderr.startswith("usage: ")
+    assert f"{name}.py: error: argument" in done.stderr.splitlines()[-1] and says in done.stderr
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_request_file_is_one_line_and_changes_nothing(tmp_path, case):
+    """Every case through one script in turn, so that each script meets several; the next test meets them all."""
+    content, says = BAD_FILES[case]
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in RESULTS:
+        (out / name).write_text("earlier\n")
+    before = files(out)
+    name = STEPS[list(BAD_FILES).index(case) % len(STEPS)]
+    done = script(name, "--requests", path, "--out", out)
+    assert_refused(done, name, says)
+    assert str(path) in done.stderr
+    assert files(out) == before
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_script_refuses(tmp_path, name):
+    """A defect deep in a good file, a missing file, a folder: no script reads requests in a way of its own."""
+    path = tmp_path / "bad.json"
+    path.write_bytes(field("0"))
+    assert_refused(script(name, "--requests", path, "--out", tmp_path / "o"), name, WHOLE + "0")
+    assert_refused(script(name, "--requests", tmp_path / "no.json", "--out", tmp_path / "o"), name, "No such file")
+    assert_refused(script(name, "--requests", tmp_path, "--out", tmp_path / "o"), name, "found a folder")
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_an_out_that_cannot_be_written(tmp_path, name):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("precious")
+    for out in (in_the_way, in_the_way / "below"):
+        done = script(name, "--out", out)
+        assert_refused(done, name, "file")
+    assert in_the_way.read_text() == "precious"
+
+
+def test_a_result_that_cannot_be_replaced_leaves_its_pair_alone(tmp_path):
+    """tune writes two files: where tune.csv cannot be written, tune.txt is not left as if the run had succeeded."""
+    (tmp_path / "tune.csv").mkdir()
+    assert script("tune", "--out", tmp_path).returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["tune.csv"]
+
+
+@pytest.mark.parametrize(
+    "name, flags, says",
+    [
+        ("static", ["--batch-size", "0"], "expected a whole number from 1"),
+        ("static", ["--batch-size", "-3"], "expected a whole number from 1"),
+        ("static", ["--batch-size", "1.5"], "invalid count value"),
+        ("continuous", ["--max-num-seqs", "0"], "expected a whole number from 1"),
+        ("compare", ["--batch-size", "0"], "expected a whole number from 1"),
+        ("maxseqs", ["--max-num-seqs", "many"], "invalid count value"),
+        ("queueing", ["--rps", "5", "-1"], "expected a number from 0.000001"),
+        ("queueing", ["--rps", "inf"], "expected a number from 0.000001"),
+        ("queueing", ["--rps", "nan"], "expected a number from 0.000001"),
+        ("queueing", ["--rps", "0"], "expected a number from 0.000001"),
+        ("queueing", ["--rps"], "expected at least one argument"),
+        ("tune", ["--target-ttft-ms", "-5"], "expected a number from 0.000001"),
+        ("tune", ["--up-to", "0"], "expected a whole number from 1"),
+    ],
+)
+def test_a_flag_that_makes_no_sense(tmp_path, name, flags, says):
+    assert_usage(script(name, "--out", tmp_path, *flags), name, says)
+    assert files(tmp_path) == {}
+
+
+def test_rates_at_the_edges_of_what_is_allowed(tmp_path):
+    done = script("queueing", "--out", tmp_path, "--rps", "0.000001", "1000000000")
+    assert done.returncode == 0
+    assert [line.split(",")[0] for line in (tmp_path / "queue.csv").read_text().splitlines()] == ["rps", "1e-06", "1000000000"]
+
+
+def test_a_byte_order_mark_and_extra_fields_are_accepted(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_bytes(b"\xef\xbb\xbf" + records({**GOOD, "user": "\u00e9", "output_tokens": 3}))
+    assert script("static", "--requests", path, "--out", tmp_path).returncode == 0
+    assert (tmp_path / "static.txt").read_text().startswith("total_steps=3 ")
+
+
+def test_scripts_run_from_anywhere_with_any_path(tmp_path):
+    """The lab copied to a folder with spaces and other letters, run from a third folder, relative paths and all."""
+    home = tmp_path / "la leçon 批处理"
+    shutil.copytree(LAB, home / "lb2", ignore=shutil.ignore_patterns("*.txt", "*.csv", ".*", "__pycache__"))
+    shutil.copytree(ROOT / "fixtures" / "llms", home / "fixtures" / "llms")
+    elsewhere = tmp_path / "else where"
+    elsewhere.mkdir()
+    for name in STEPS:
+        command = [sys.executable, str(home / "lb2" / f"{name}.py")]
+        subprocess.run(command, cwd=elsewhere, check=True, capture_output=True)
+        subprocess.run([*command, "--out", "résultats 1"], cwd=elsewhere, check=True, capture_output=True)
+    assert set(RESULTS) <= set(files(home / "lb2"))
+    assert sorted(files(elsewhere / "résultats 1")) == sorted(RESULTS)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_help_says_what_is_answered_and_written(name):
+    done = script(name, "--help")
+    assert done.returncode == 0
+    assert "?" in done.stdout.split("\n\n")[1].splitlines()[0], "the help opens with the question"
+    assert "writes" in done.stdout and "default:" in done.stdout
+
+
+def test_a_reader_that_closes_early_is_no_error(tmp_path):
+    command = f'"{sys.executable}" "{LAB}/static.py" --out "{tmp_path}" | true'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.stderr == "" and (tmp_path / "static.txt").exists()
+
+
+# --- make ---------------------------------------------------------------------------------------------------------
+
+
+def make(*arguments, **options):
+    command = ["make", "--no-print-directory", "-C", str(ROOT), f"PYTHON={sys.executable}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_make_all_writes_the_eight_files_and_says_each_line(tmp_path):
+    out = tmp_path / "it's a folder"
+    done = make(f"OUT={out}")
+    assert done.returncode == 0
+    assert [path.name for path in sorted(out.iterdir())] == sorted(RESULTS)
+    for name in RESULTS[:-1]:
+        assert (out / name).read_text() in done.stdout
+    assert [f"Step {number}:" in done.stdout for number in range(1, 9)] == [True] * 8
+
+
+def test_make_all_on_bad_requests_stops_and_loses_nothing(tmp_path):
+    assert make(f"OUT={tmp_path}").returncode == 0
+    before = files(tmp_path)
+    path = tmp_path / "bad.json"
+    path.write_text("[]")
+    done = make(f"OUT={tmp_path}", f"REQUESTS={path}")
+    assert done.returncode == 2 and "empty" in done.stderr and "Step" not in done.stdout
+    path.unlink()
+    assert files(tmp_path) == before and len(list(tmp_path.iterdir())) == len(before)
+
+
+def test_make_all_again_with_other_requests_writes_everything_again(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_text(json.dumps([GOOD] * 40))
+    make(f"OUT={tmp_path / 'out'}")
+    shipped = files(tmp_path / "out")
+    make(f"OUT={tmp_path / 'out'}", f"REQUESTS={path}")
+    assert all(files(tmp_path / "out")[name] != shipped[name] for name in RESULTS if name != "maxseqs.txt")
+
+
+def test_an_interrupted_make_all_leaves_nothing_that_looks_done(tmp_path):
+    """Interrupted in step 3 or thereabouts: requests enough to keep the steps busy, and the signal a Ctrl-C sends."""
+    path = tmp_path / "requests.json"
+    path.write_text(json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(40_000)]))
+    out = tmp_path / "out"
+    command = ["make", "-C", str(ROOT), f"PYTHON={sys.executable}", f"OUT={out}", f"REQUESTS={path}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not list(out.glob(".lab.*/static.txt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert list(out.iterdir()) == []
+    assert b"Traceback" not in errors
+
+
+def test_make_clean_takes_the_results_and_nothing_else(tmp_path):
+    make(f"OUT={tmp_path}")
+    (tmp_path / "mine.txt").write_text("mine")
+    assert make("clean", f"OUT={tmp_path}").returncode == 0
+    assert list(files(tmp_path)) == ["mine.txt"]
+
+
+def test_the_shipped_requests_are_what_their_script_makes(tmp_path):
+    shutil.copy(SHIPPED.with_name("make_requests.py"), tmp_path)
+    subprocess.run([sys.executable, str(tmp_path / "make_requests.py")], check=True)
+    assert (tmp_path / "requests.json").read_bytes() == SHIPPED.read_bytes()
+    records = json.loads(SHIPPED.read_text())
+    outputs = sorted(record["output_tokens"] for record in records)
+    assert len(records) == 100 and (outputs[0], outputs[-1]) == (10, 1000)
+    assert outputs[49] <= 129 <= outputs[50]

@@ -1,0 +1,194 @@
+"""What each step writes: on the shipped requests, on a list of one, in its exact form; and the measures behind it."""
+
+import json
+import random
+import statistics
+from itertools import accumulate
+
+import cost
+import oracle
+import pytest
+import queueing
+import tune
+from common import Requests, load_requests, percentile
+from fixture import RESULTS, SHIPPED, STEPS, files, read_pairs, script
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    out = tmp_path_factory.mktemp("results")
+    for step in STEPS:
+        done = script(step, "--out", out)
+        assert (done.returncode, done.stderr) == (0, "")
+    return out
+
+
+def rows_of(path):
+    header, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    return [dict(zip(header, row)) for row in rows]
+
+
+def test_every_step_writes_its_own_files_and_no_other(results):
+    assert sorted(files(results)) == sorted(RESULTS)
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [  # steps, share and concurrency computed independently of this code; the rest follows from them and the oracle
+        ("static.txt", "total_steps=5036 throughput_tps=480.05 slot_util=0.2502\n"),
+        ("continuous.txt", "total_steps=1833 throughput_tps=1231.32 slot_util=0.6874\n"),
+        ("compare.txt", "static_tps=480.05 continuous_tps=1231.32 speedup=2.565\n"),
+        ("maxseqs.txt", "max_num_seqs=32 peak_running=32\n"),
+        ("cost.txt", "total_prefill_ms=1709.55 total_decode_ms=161288.00 decode_share=0.9895\n"),
+        ("tune.txt", "target_ttft_ms=200.00 max_concurrency=14 throughput_at_target=1137.40\n"),
+    ],
+)
+def test_the_files_of_the_shipped_requests(results, name, text):
+    assert (results / name).read_bytes() == text.encode()
+
+
+def test_the_queue_of_the_shipped_requests_against_the_oracle(results):
+    """Each row recomputed with the step-by-step scheduler, numpy's percentile formula and an area of the queue."""
+    requests = load_requests(SHIPPED)
+    rows = rows_of(results / "queue.csv")
+    assert [row["rps"] for row in rows] == ["5", "10", "20", "40"]
+    for row in rows[::3]:
+        waits, span = [], 0
+        for seed in range(20):
+            r = random.Random(seed)
+            seconds = [total / float(row["rps"]) for total in accumulate(r.expovariate(1.0) for _ in range(100))]
+            arrivals = [round(1e6 * second) for second in seconds]
+            played = oracle.play(requests, 32, arrivals, "iteration")
+            waits += [start - arrival for start, arrival in zip(played.admitted_us, arrivals)]
+            span += max(played.finished_us)
+        waits.sort()
+        rank = 0.99 * (len(waits) - 1)
+        p99 = waits[int(rank)] + (rank - int(rank)) * (waits[int(rank) + 1] - waits[int(rank)])
+        assert row["avg_queue"] == f"{sum(waits) / span:.3f}"
+        assert float(row["p99_wait_ms"]) == pytest.approx(p99 / 1000, abs=0.00051)
+    p99s = [float(row["p99_wait_ms"]) for row in rows]
+    assert p99s == sorted(set(p99s)), "p99_wait_ms is strictly increasing with rps"
+
+
+def test_the_tune_curve_against_the_oracle(results):
+    requests = load_requests(SHIPPED)
+    rows = rows_of(results / "tune.csv")
+    assert [row["concurrency"] for row in rows] == [str(n) for n in range(1, 101)]
+    for n in (1, 2, 14, 15, 33, 99, 100):
+        played = oracle.play(requests, n, [0] * 100, "iteration")
+        ttfts = [first - admitted for first, admitted in zip(played.first_token_us, played.admitted_us)]
+        tps = sum(requests.output_tokens) / (max(played.finished_us) / 1e6)
+        p99 = statistics.quantiles(ttfts, n=100, method="inclusive")[98]
+        expected = f"{n},{sum(ttfts) / 100_000:.2f},{p99 / 1000:.2f},{tps:.2f}"
+        assert ",".join(rows[n - 1].values()) == expected
+    p99s = [float(row["p99_ttft_ms"]) for row in rows]
+    assert max(p99s[:14]) <= 200 < p99s[14]
+
+
+def test_two_clients_worked_by_hand():
+    """Three requests, prompts 100, 200, 100, outputs 1, 3, 2, and two clients: the first iteration prefills two prompts
+    (15 ms + 8), the third request's own 5 ms + 8: TTFT 23, 23, 13 ms. One client: 13, 18, 13. Three: 28, 28, 28."""
+    requests = Requests([100, 200, 100], [1, 3, 2])
+    two = tune.measure(requests, 2)
+    assert two.mean_ttft_ms == pytest.approx(59 / 3)
+    assert two.p99_ttft_ms == 23
+    assert tune.measure(requests, 1).p99_ttft_ms == pytest.approx(13 + 0.98 * 5)
+    assert tune.measure(requests, 3).p99_ttft_ms == 28
+
+
+def test_the_scan_stops_at_the_first_miss():
+    points = [tune.Point(n, ms, ms, 0.0) for n, ms in enumerate([10, 20, 30, 15, 10], start=1)]
+    assert tune.largest_within(points, 20, tune.p99).concurrency == 2, "4 and 5 meet it, but 3 does not"
+    assert tune.largest_within(points, 30, tune.p99).concurrency == 5
+    assert tune.largest_within(points, 9.9, tune.p99) is None
+    assert tune.largest_within(points, 10, tune.p99).concurrency == 1, "meeting the target exactly is meeting it"
+
+
+def test_the_mean_promises_what_p99_does_not_hold(results):
+    said = script("tune", "--out", results).stdout
+    assert "mean TTFT would promise 33" in said and "the target allows 14" in said
+    assert "20 random orders of this list give 6 to 17, median 12" in said
+
+
+@pytest.mark.parametrize(
+    "flags, line, sentence",
+    [
+        (["--target-ttft-ms", 10], "target_ttft_ms=10.00 max_concurrency=0 throughput_at_target=0.00", "Infeasible"),
+        (["--up-to", 3], None, "No upper edge found up to 3"),
+        (["--target-ttft-ms", 1e6], None, "No upper edge found up to 100"),
+    ],
+)
+def test_no_lower_and_no_upper_edge_are_answers(tmp_path, flags, line, sentence):
+    done = script("tune", "--out", tmp_path, *flags)
+    assert sentence in done.stdout
+    if line:
+        assert (tmp_path / "tune.txt").read_text() == line + "\n"
+
+
+def test_a_mean_above_the_p99_is_said_plainly(tmp_path):
+    """Of 201 requests one has a prompt of 20,000,000 tokens: at N = 1 the p99 is 8.05 ms and the mean 4983; at N = 3
+    two others are admitted with it, and the p99 misses too."""
+    records = [{"prompt_tokens": 1, "output_tokens": 1}] * 200 + [{"prompt_tokens": 20_000_000, "output_tokens": 1}]
+    path = tmp_path / "requests.json"
+    path.write_text(json.dumps(records))
+    done = script("tune", "--out", tmp_path, "--requests", path, "--up-to", 5)
+    assert done.returncode == 0 and "mean TTFT of one at a time misses it already" in done.stdout
+
+
+def test_the_costs_of_the_lab():
+    assert (cost.prefill_us(1), cost.prefill_us(200)) == (50, 10_000)
+    assert cost.decode_us(1) == cost.decode_us(256) == 8_000
+
+
+def test_what_batching_makes_of_the_decode_share(results):
+    assert "0.8956" in script("cost", "--out", results).stdout
+
+
+def test_percentile_is_numpys():
+    """Hand-known: of 0..100 the p99 is 99; of 0, 10 it is 9.9; of one number, that number, whatever it is."""
+    assert percentile(range(101), 99) == 99
+    assert percentile([0, 10], 99) == pytest.approx(9.9)
+    assert percentile([3, 1, 2], 50) == 2
+    assert percentile([7], 99) == percentile([7], 50) == 7
+
+
+def test_queue_worked_by_hand():
+    """Three requests of 1 + 8 ms at 0, 1 and 1 ms (10 a second of 0, 0.01, 0.01) in one slot: waits 0, 8 and 17 ms,
+    the last finish at 27 ms: 25 / 27 of a request waits on average; p99 = 17 - 0.02 x 9."""
+    requests = Requests([20, 20, 20], [1, 1, 1])
+    avg_queue, p99_wait_ms = queueing.queue_at(requests, [[0, 0.01, 0.01]], 10, 1)
+    assert avg_queue == pytest.approx(25 / 27)
+    assert p99_wait_ms == pytest.approx(17 - 0.02 * 9)
+
+
+def test_a_list_of_one_request_works_everywhere(tmp_path):
+    """Prompt 100, output 5: 5 + 5 x 8 = 45 ms, 5 tokens in 16 x 5 slots; it never waits."""
+    path = tmp_path / "requests.json"
+    path.write_text('[{"prompt_tokens": 100, "output_tokens": 5}]')
+    out = tmp_path / "out"
+    for step in STEPS:
+        assert script(step, "--requests", path, "--out", out).returncode == 0
+    assert {name: text.decode() for name, text in files(out).items()} == {
+        "static.txt": "total_steps=5 throughput_tps=111.11 slot_util=0.0625\n",
+        "continuous.txt": "total_steps=5 throughput_tps=111.11 slot_util=0.0625\n",
+        "compare.txt": "static_tps=111.11 continuous_tps=111.11 speedup=1.000\n",
+        "maxseqs.txt": "max_num_seqs=32 peak_running=1\n",
+        "queue.csv": "rps,avg_queue,p99_wait_ms\n5,0.000,0.000\n10,0.000,0.000\n20,0.000,0.000\n40,0.000,0.000\n",
+        "cost.txt": "total_prefill_ms=5.00 total_decode_ms=40.00 decode_share=0.8889\n",
+        "tune.txt": "target_ttft_ms=200.00 max_concurrency=1 throughput_at_target=111.11\n",
+        "tune.csv": "concurrency,mean_ttft_ms,p99_ttft_ms,throughput_tps\n1,13.00,13.00,111.11\n",
+    }
+
+
+def test_step_1_shows_every_batch(tmp_path):
+    """Seven batches of the shipped 100; with --batch-size 4 there are 25, of which eight are shown and 17 counted."""
+    said = script("static", "--out", tmp_path).stdout
+    assert "    6         4        39                        790     0.1002\n" in said
+    assert "... and 17 more batches" in script("static", "--out", tmp_path, "--batch-size", 4).stdout
+
+
+def test_two_runs_are_byte_identical(results, tmp_path):
+    for step in STEPS:
+        script(step, "--out", tmp_path)
+    assert files(tmp_path) == files(results)
+    assert not any(b"\r" in text for text in files(tmp_path).values())
