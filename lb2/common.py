@@ -191,7 +191,7 @@ def run(main):
     except BadInput as error:
         fail(str(error))
     except OSError as error:
-        fail(": ".join(str(part) for part in (error.filename2 or error.filename, error.strerror) if part))
+        fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
 
 
 def fail(text):

@@ -1,5 +1,6 @@
 """What a user can get wrong, and where a user can stand: every script says it in one line, and nothing is lost."""
 
+import errno
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import common
 import pytest
 from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, files, script
 
@@ -112,6 +114,35 @@ def test_a_result_that_cannot_be_replaced_leaves_its_pair_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["tune.csv"]
 
 
+def test_a_write_that_fails_leaves_no_partial_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError):
+        common.save(tmp_path, {"static.txt": "new\n"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_strange_file_name_still_makes_one_line(tmp_path):
+    path = tmp_path / "two\nlines \x1b[31m.json"
+    path.write_text("[]")
+    assert_refused(script("cost", "--requests", path), "cost", "two?lines ?[31m.json: the list of requests is empty")
+
+
+@pytest.mark.parametrize("name", ["queueing", "tune"])
+def test_ctrl_c_ends_quietly(tmp_path, name):
+    path = tmp_path / "requests.json"
+    path.write_text(json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(20_000)]))
+    command = [sys.executable, str(LAB / f"{name}.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.0)  # long past the imports; the run itself takes several seconds
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 130
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     "name, flags, says",
     [
@@ -173,7 +204,8 @@ def test_help_says_what_is_answered_and_written(name):
 
 def test_a_reader_that_closes_early_is_no_error(tmp_path):
     command = f'"{sys.executable}" "{LAB}/static.py" --out "{tmp_path}" | true'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=buffered)
     assert done.stderr == "" and (tmp_path / "static.txt").exists()
 
 
@@ -204,6 +236,16 @@ def test_make_all_on_bad_requests_stops_and_loses_nothing(tmp_path):
     assert done.returncode == 2 and "empty" in done.stderr and "Step" not in done.stdout
     path.unlink()
     assert files(tmp_path) == before and len(list(tmp_path.iterdir())) == len(before)
+
+
+def test_a_step_that_fails_stops_make_all(tmp_path):
+    """A Python that cannot run step 7: step 8 is not started, and nothing is left."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncase "$1" in *cost.py) exit 3;; esac\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    done = make(f"OUT={tmp_path / 'out'}", f"PYTHON={python}")
+    assert done.returncode == 2 and "Step 6" in done.stdout and "Step 8" not in done.stdout
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_make_all_again_with_other_requests_writes_everything_again(tmp_path):
