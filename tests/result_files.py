@@ -34,24 +34,30 @@ class Number(NamedTuple):
 
     @property
     def low(self):
-        return self.value - self.unit / 2
+        return self.value * (1 - FLOAT_ERROR) - self.unit / 2
 
     @property
     def high(self):
-        return self.value + self.unit
+        return self.value * (1 + FLOAT_ERROR) + self.unit
 
     def agrees(self, exact):
         """Is this the exact number, rounded or cut off at the decimals that are written?"""
-        slack = abs(exact) * FLOAT_ERROR
-        return self.low - slack <= exact <= self.high + slack
+        return self.low <= exact <= self.high
+
+    def is_fine(self, exact, decimals):
+        """Has it two significant digits, or the decimals that the exercise asks for? (Or is it exact anyway?)"""
+        return self.unit <= max(abs(exact) / 10, Fraction(1, 10**decimals)) or self.value == exact
+
+    def says(self, exact, decimals):
+        return self.agrees(exact) and self.is_fine(exact, decimals)
 
     def meets(self, other):
         """Can two written numbers be the same exact one?"""
         return self.low <= other.high and other.low <= self.high
 
-    def is_coarse(self, exact, decimals):
-        """Is less written than two significant digits, and less than the decimals that the exercise asks for?"""
-        return self.value != exact and self.unit > max(abs(Fraction(exact)) / 10, Fraction(1, 10**decimals))
+    def resembles(self, mistake):
+        """Is this what a known mistake gives? Three digits will do, since it may have gone through rounded numbers."""
+        return self.agrees(mistake) or abs(self.value - mistake) <= abs(mistake) / 2000
 
 
 def read(path, columns):
@@ -82,7 +88,8 @@ def pairs_of(text, columns):
     for word in text.split():
         key, equals, value = word.partition("=")
         if not equals or not key or not value:
-            likely = "blanks around =" if "=" in word else "a heading, a unit or a message was written into the file"
+            blanks = " =" in text or "= " in text
+            likely = "blanks around =" if blanks else "a heading, a unit or a message was written into the file"
             raise Defect("unexpected text", shown(word), form, likely)
         if key in found:
             likely = "the file was appended to instead of written anew"
