@@ -50,19 +50,28 @@ class BadInput(Exception):
 
 def load_requests(path):
     """Read a JSON list of {"prompt_tokens": int, "output_tokens": int}. Raises BadInput or OSError."""
-    text = read_text(path)
-    records = parse(path, text, int)
+    return columns(path, load_records(path))
+
+
+def load_records(path):
+    """Read a JSON list that is not empty; what is in it is not looked at. Raises BadInput or OSError."""
+    records = parse(path, read_text(path), int)
     if not isinstance(records, list):
         raise BadInput(f"{path}: expected a JSON list of requests, found {shown(records)}")
     if not records:
         raise BadInput(f"{path}: the list of requests is empty")
+    return records
+
+
+def columns(path, records):
+    """The records of a file as Requests. Raises BadInput, which names the file, at the first one that is not right."""
     try:
-        columns = [[record[field] for record in records] for field in FIELDS]
+        counts = [[record[field] for record in records] for field in FIELDS]
     except (TypeError, KeyError):
         raise BadInput(f"{path}: {first_defect(records)}") from None
-    if any(set(map(type, column)) != {int} or min(column) < 1 or max(column) > MOST for column in columns):
+    if any(set(map(type, column)) != {int} or min(column) < 1 or max(column) > MOST for column in counts):
         raise BadInput(f"{path}: {first_defect(records)}")
-    return Requests(*columns)
+    return Requests(*counts)
 
 
 def read_text(path):
@@ -117,6 +126,16 @@ def table(header, rows):
     return text.getvalue()
 
 
+def aligned(header, rows):
+    """The same table for people: words flush left, numbers flush right, two spaces between the columns."""
+    columns = []
+    for column in zip(header, *rows):
+        texts = [str(cell) for cell in column]
+        justify = str.ljust if texts[1][:1].isalpha() else str.rjust
+        columns.append([justify(text, max(map(len, texts))) for text in texts])
+    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*columns))
+
+
 def save(out, texts):
     """Write each {name: text} into the folder `out`, made if missing. Either every file is replaced whole, or none."""
     out.mkdir(parents=True, exist_ok=True)
@@ -152,12 +171,14 @@ def throughput_tps(requests, schedule):
 # --- the command line ---------------------------------------------------------------------------------------------
 
 
-def arguments(docstring):
-    """The parser of a script: its docstring as --help, and the two arguments that every script has."""
+def arguments(docstring, requests=REQUESTS_FILE, fields='"prompt_tokens": int, "output_tokens": int'):
+    """The parser of a script: its docstring as --help, and the two arguments that every script has.
+
+    requests: the default of --requests; fields: what each of its records holds, in words.
+    """
     parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
-                        help='JSON list of {"prompt_tokens": int, "output_tokens": int} '
-                             "(default: fixtures/llms/requests.json)")
+    parser.add_argument("--requests", type=Path, default=requests, metavar="FILE",
+                        help=f"JSON list of {{{fields}}} (default: {'/'.join(requests.parts[-3:])})")
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent, metavar="DIR",
                         help="folder for the result file, made if missing (default: beside the script)")
     return parser

@@ -1,0 +1,99 @@
+"""Which requests arrive when, and how is a run of them measured?
+
+    load_workload("requests.json") -> Workload(Requests([334, 143, ...], [33, 40, ...]), [0.680, 1.700, 1.719, ...])
+    arrivals_at(workload, 4)       -> [169982.976, 424882.258, 429833.924, ...]
+
+The arrivals are a Poisson process of one request per second; at another rate the same ones come closer together
+(common random numbers: only the rate differs). The first fifth of the requests, in arrival order, is warm-up and left
+out of both measures.
+"""
+
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import NamedTuple
+
+import common
+from common import MOST, BadInput, Requests, columns, load_records, shown
+from orca_model import MAX_SEQ_TOKENS
+
+RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "orca" / "requests.json"
+DRAWN = 1000  # requests of a fresh workload, as in the recorded one
+PROMPT_TOKENS, OUTPUT_TOKENS = (32, 512), (1, 128)  # least and most of its uniform lengths
+
+
+class Workload(NamedTuple):
+    requests: Requests
+    arrivals_s: list  # at one request per second; never falling
+
+
+# --- in -----------------------------------------------------------------------------------------------------------
+
+
+def arguments(docstring):
+    """The parser of a script of this lab: common's, with requests that have a gap, or fresh ones by --seed."""
+    parser = common.arguments(docstring, RECORDED, '"gap": seconds, "prompt_tokens": int, "output_tokens": int')
+    parser.add_argument("--seed", type=int, metavar="N", help="a fresh workload of this seed instead of a file")
+    return parser
+
+
+def chosen_workload(args):
+    """The Workload that the arguments of a script ask for. Raises BadInput or OSError."""
+    if args.seed is None:
+        return load_workload(args.requests)
+    if args.requests != RECORDED:
+        raise BadInput("--seed draws a workload of its own: give it or --requests, not both")
+    return draw_workload(Random(args.seed))
+
+
+def load_workload(path):
+    """Read a JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}. Raises BadInput or OSError.
+
+    gap: time since the arrival before, 0..MOST, as a process of one request per second; the scripts scale it.
+    """
+    records = load_records(path)
+    requests = columns(path, records)
+    for position, record in enumerate(records):
+        if "gap" not in record:
+            what = "gap, the seconds since the arrival before, is missing"
+            raise BadInput(f"{path}: record {position}: {what}, found {shown(record)}")
+        if type(record["gap"]) not in (int, float) or not 0 <= record["gap"] <= MOST:
+            found = shown(record["gap"])
+            raise BadInput(f"{path}: record {position}: gap: expected seconds from 0 to {MOST:,}, found {found}")
+        tokens = record["prompt_tokens"] + record["output_tokens"]
+        if tokens > MAX_SEQ_TOKENS:
+            raise BadInput(
+                f"{path}: record {position}: prompt_tokens + output_tokens: "
+                f"expected at most {MAX_SEQ_TOKENS}, the model's longest sequence, found {tokens}"
+            )
+    return Workload(requests, list(accumulate(record["gap"] for record in records)))
+
+
+def draw_workload(r):
+    """A fresh workload from a random.Random: gaps of a unit-rate Poisson process, lengths uniform."""
+    arrivals_s = list(accumulate(r.expovariate(1.0) for _ in range(DRAWN)))
+    prompts = [r.randint(*PROMPT_TOKENS) for _ in range(DRAWN)]
+    outputs = [r.randint(*OUTPUT_TOKENS) for _ in range(DRAWN)]
+    return Workload(Requests(prompts, outputs), arrivals_s)
+
+
+def arrivals_at(workload, rate_rps):
+    """The workload's arrivals at this rate: n times in us, not rounded."""
+    return [arrival / rate_rps * 1e6 for arrival in workload.arrivals_s]
+
+
+# --- measures -----------------------------------------------------------------------------------------------------
+
+
+def throughput_rps(arrivals_us, finished_us):
+    """Requests per second after the warm-up: how many, by the time from the first one's arrival to the last finish."""
+    warm = len(arrivals_us) // 5
+    return (len(arrivals_us) - warm) * 1e6 / (max(finished_us[warm:]) - arrivals_us[warm])
+
+
+def p50_ms_per_token(output_tokens, arrivals_us, finished_us):
+    """Normalized latency: median over the requests after the warm-up of (finish - arrival) / output tokens, in ms."""
+    warm = len(arrivals_us) // 5
+    measured = list(zip(output_tokens, arrivals_us, finished_us))[warm:]
+    return median((finished - arrival) / tokens for tokens, arrival, finished in measured) / 1000

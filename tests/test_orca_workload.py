@@ -1,0 +1,101 @@
+"""The second lab's requests, their arrivals, and the two measures."""
+
+import json
+from random import Random
+
+import pytest
+from common import BadInput, Requests
+from orca_workload import (
+    RECORDED,
+    Workload,
+    arguments,
+    arrivals_at,
+    chosen_workload,
+    draw_workload,
+    load_workload,
+    p50_ms_per_token,
+    throughput_rps,
+)
+
+
+def test_the_recorded_workload():
+    """1000 requests, lengths in 32..512 and 1..128; the first three arrive after gaps of 0.680, 1.020 and 0.020 s."""
+    (prompts, outputs), arrivals = load_workload(RECORDED)
+    assert [len(column) for column in (prompts, outputs, arrivals)] == [1000] * 3
+    assert (min(prompts), max(prompts), min(outputs), max(outputs)) == (32, 512, 1, 128)
+    assert (prompts[:3], outputs[:3]) == ([334, 143, 293], [33, 40, 72])
+    assert arrivals[:3] == pytest.approx([0.679931904, 1.699529005, 1.719335668], rel=1e-12)
+    assert arrivals[-1] == pytest.approx(1022.049413062, rel=1e-9)
+
+
+def test_a_rate_only_moves_the_arrivals_closer():
+    workload = Workload(Requests([1, 1], [1, 1]), [0.5, 2.0])
+    assert arrivals_at(workload, 1) == [500_000, 2_000_000]
+    assert arrivals_at(workload, 4) == [125_000, 500_000]
+
+
+def test_the_first_fifth_is_warm_up():
+    """Five requests, so one is left out, though it is the last to finish. Of the others, the first arrives at 1 s and
+    the last finishes at 9 s: 4 / 8 s. They take 3, 1, 5 and 2 s for 3, 4, 1 and 2 tokens: 1000, 250, 5000 and 1000 ms
+    a token."""
+    arrivals_us = [0, 1e6, 2e6, 3e6, 7e6]
+    finished_us = [60e6, 4e6, 3e6, 8e6, 9e6]
+    assert throughput_rps(arrivals_us, finished_us) == 0.5
+    assert p50_ms_per_token([1, 3, 4, 1, 2], arrivals_us, finished_us) == 1000
+
+
+def test_the_warm_up_of_the_recorded_workload_is_200():
+    arrivals_us = [float(i) for i in range(1000)]
+    finished_us = [i + 1e6 for i in range(1000)]
+    assert throughput_rps(arrivals_us, finished_us) == 800e6 / (1e6 + 999 - 200)
+
+
+def test_a_fresh_workload_is_the_seed_s_on_every_python():
+    """Pinned: the standard library promises neither these methods nor their order of draws."""
+    (prompts, outputs), arrivals = draw_workload(Random(0))
+    assert (prompts[:4], outputs[:4]) == ([372, 451, 371, 430], [11, 105, 24, 68])
+    assert arrivals[:2] == pytest.approx([1.8606071110652234, 3.279236264036985], rel=1e-12)
+    assert (len(prompts), min(prompts), max(prompts)) == (1000, 32, 511)
+    assert (len(outputs), min(outputs), max(outputs)) == (1000, 1, 128)
+
+
+# --- what a user can get wrong ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "second, says",
+    [
+        ({"prompt_tokens": 3, "output_tokens": 3}, "gap, the seconds since the arrival before, is missing, found {"),
+        ({"gap": -1, "prompt_tokens": 3, "output_tokens": 3}, "gap: expected seconds from 0 to 1,000,000,000, found -"),
+        ({"gap": float("nan"), "prompt_tokens": 3, "output_tokens": 3}, "found NaN"),
+        ({"gap": float("inf"), "prompt_tokens": 3, "output_tokens": 3}, "found Infinity"),
+        ({"gap": True, "prompt_tokens": 3, "output_tokens": 3}, "found true"),
+        ({"gap": "1", "prompt_tokens": 3, "output_tokens": 3}, 'found "1"'),
+        ({"gap": 10**400, "prompt_tokens": 3, "output_tokens": 3}, "found 1000"),
+        ({"gap": 1, "prompt_tokens": 3}, "record 1: output_tokens is missing"),
+        ({"gap": 1, "prompt_tokens": 0, "output_tokens": 3}, "record 1: prompt_tokens: expected a whole number"),
+        ({"gap": 1, "prompt_tokens": 2000, "output_tokens": 49}, "prompt_tokens + output_tokens: expected at most 204"),
+        ([1, 2, 3], "record 1: expected an object"),
+    ],
+)
+def test_a_bad_record_is_named(tmp_path, second, says):
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps([{"gap": 0.5, "prompt_tokens": 2000, "output_tokens": 48}, second]))
+    with pytest.raises(BadInput) as refused:
+        load_workload(path)
+    text = str(refused.value)
+    assert text.startswith(f"{path}: record 1: ") and says in text and "\n" not in text and len(text) < 300
+
+
+def test_gaps_may_be_whole_numbers_and_zero(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_text(json.dumps([{"gap": gap, "prompt_tokens": 1, "output_tokens": 1} for gap in (0, 2, 0.5)]))
+    assert load_workload(path).arrivals_s == [0, 2, 2.5]
+
+
+def test_a_seed_takes_the_place_of_a_file():
+    parser = arguments("")
+    assert chosen_workload(parser.parse_args([])) == load_workload(RECORDED)
+    assert chosen_workload(parser.parse_args(["--seed", "7"])) == draw_workload(Random(7))
+    with pytest.raises(BadInput, match="not both"):
+        chosen_workload(parser.parse_args(["--seed", "7", "--requests", "mine.json"]))
