@@ -41,7 +41,7 @@ class Schedule(NamedTuple):
     peak_running: int  # the largest number of sequences in one iteration
 
 
-class BadInput(Exception):
+class BadInput(ValueError):
     """A mistake in what the user gave us; its text is the one line that says so."""
 
 

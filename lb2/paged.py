@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from common import run
+from common import BadInput, run
 from cost import decode_us, prefill_us
 
 CASES_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "vllm" / "cases.json"
@@ -242,24 +242,24 @@ class Decoding:
 
 
 def refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill):
-    """Raise ValueError for a limit below 1 and for a request that could wait for ever."""
+    """Raise BadInput for a limit below 1 and for a request that could wait for ever."""
     limits = {"max_num_seqs": max_num_seqs, "kv_blocks": kv_blocks, "block_size": block_size,
               "max_num_batched_tokens": max_num_batched_tokens}
     for name, limit in limits.items():
         if limit < 1:
-            raise ValueError(f"{name} is {limit}: it must be at least 1")
+            raise BadInput(f"{name} is {limit}: it must be at least 1")
     most = [prompt + output - 1 for prompt, output in zip(*requests)]  # the last token is never written
     blocks = [-(-tokens // block_size) for tokens in most]
     # A request may have to be resumed with all its output if those that can run together do not fit.
     may_preempt = sum(sorted(blocks)[-max_num_seqs:]) > kv_blocks
     for position, prompt in enumerate(requests.prompt_tokens):
         if blocks[position] > kv_blocks:
-            raise ValueError(f"request {position} can never fit: it grows to {most[position]} tokens, "
-                             f"{blocks[position]} blocks of {block_size}, and the cache has {kv_blocks}")
+            raise BadInput(f"request {position} can never fit: it grows to {most[position]} tokens, "
+                           f"{blocks[position]} blocks of {block_size}, and the cache has {kv_blocks}")
         tokens = most[position] if may_preempt else prompt
         if not chunked_prefill and tokens > max_num_batched_tokens:
-            raise ValueError(f"request {position} can never fit: without chunked prefill {tokens} tokens must fit into "
-                             f"one step, and its budget is {max_num_batched_tokens}")
+            raise BadInput(f"request {position} can never fit: without chunked prefill {tokens} tokens must fit into "
+                           f"one step, and its budget is {max_num_batched_tokens}")
 
 
 def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_blocks=UNLIMITED, block_size=16,
@@ -281,7 +281,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_b
     jump                 False where step_us depends on the tokens in the cache: play every step by itself
     log                  a list that gets a Step for each step; no jumping then
 
-    Raises ValueError for a request that could never fit.
+    Raises BadInput, a ValueError, for a request that could never fit.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
     prompt_tokens, output_tokens = requests

@@ -10,6 +10,8 @@ was copied at 25 GB/s (one way; both ways are paid, one after the other, inside 
 resumed_tokens 28,000 = tokens that were in the cache of the preempted requests, to be computed or moved again.
 """
 
+from itertools import product
+
 from common import aligned, arguments, load_requests, run, save, table, throughput_tps
 from paged import schedule
 
@@ -33,40 +35,39 @@ def measure(requests, reserve, resume, max_num_seqs):
                     swap_us=swap_us if resume == "swap" else None)
 
 
-def notice(rows):
-    """What the table says, computed from it."""
-    tps = {tuple(row[:3]): float(row[5]) for row in rows}
-    most = max(rows, key=lambda row: row[3])
-    fewest = [row for row in rows if row[0] != most[0] and row[1:3] == most[1:3]][0]
-    print(f"Notice: at {most[2]} sequences, {most[3]} preemptions without the reservation and {fewest[3]} with it "
-          f"make {float(most[5]):.0f} and {float(fewest[5]):.0f} tokens/s "
-          f"({float(fewest[5]) / float(most[5]) - 1:+.1%} for reserving)." if most[0] == "false" else
-          f"Notice: reserving the whole prompt does not lower the number of preemptions here ({most[3]}).")
-    for reserve in ("true", "false"):
-        limits = {limit: tps[reserve, "recompute", limit] for limit in MAX_NUM_SEQS}
+def print_notices(results):
+    """What the table says. results: {(reserve, resume, limit): (preemptions, tokens per second)}."""
+    if not any(preemptions for preemptions, _ in results.values()):
+        print("Notice: Nothing was preempted: the cache has room for all that may run together.")
+        return
+    without = max((key for key in results if not key[0]), key=lambda key: results[key][0])
+    with_it = True, *without[1:]
+    print(f"Notice: with {without[1]} and {without[2]} sequences, reserving the whole prompt turns {results[without][0]} "
+          f"preemptions into {results[with_it][0]} and {results[without][1]:.0f} tokens/s into {results[with_it][1]:.0f} "
+          f"({results[with_it][1] / results[without][1] - 1:+.1%}).")
+    for reserve, words in ((True, "With"), (False, "Without")):
+        limits = {limit: results[reserve, "recompute", limit][1] for limit in MAX_NUM_SEQS}
         best = max(limits, key=limits.get)
-        print(f"Recomputing, {'with' if reserve == 'true' else 'without'} the reservation, the best limit of "
-              f"{', '.join(map(str, limits))} is {best}: {limits[best]:.0f} tokens/s.")
-    gains = {key: tps[key[0], "swap", key[2]] / tps[key] - 1 for key in tps if key[1] == "recompute"}
-    key = max(gains, key=lambda key: abs(gains[key]))
-    print(f"Swapping instead of recomputing changes throughput by {min(gains.values()):+.1%} to {max(gains.values()):+.1%}; "
-          f"most at {key[2]} sequences {'with' if key[0] == 'true' else 'without'} the reservation.")
+        print(f"{words} the reservation (recompute), the best limit of {', '.join(map(str, limits))} is {best}: "
+              f"{limits[best]:.0f} tokens/s, against {limits[MAX_NUM_SEQS[-1]]:.0f} at {MAX_NUM_SEQS[-1]}.")
+        gains = [results[reserve, "swap", limit][1] / limits[limit] - 1 for limit in MAX_NUM_SEQS]
+        print(f"{words} it, swapping instead of recomputing changes tokens/s by "
+              f"{', '.join(f'{gain:+.1%} at {limit}' for gain, limit in zip(gains, limits))}.")
 
 
 def main():
     args = arguments(__doc__).parse_args()
     requests = load_requests(args.requests)
-    rows = []
-    for reserve in (True, False):
-        for resume in ("recompute", "swap"):
-            for limit in MAX_NUM_SEQS:
-                result = measure(requests, reserve, resume, limit)
-                rows.append([str(reserve).lower(), resume, limit, result.preemptions, result.resumed_tokens,
-                             f"{throughput_tps(requests, result):.2f}"])
+    rows, results = [], {}
+    for reserve, resume, limit in product((True, False), ("recompute", "swap"), MAX_NUM_SEQS):
+        result = measure(requests, reserve, resume, limit)
+        tps = throughput_tps(requests, result)
+        results[reserve, resume, limit] = result.preemptions, tps
+        rows.append([str(reserve).lower(), resume, limit, result.preemptions, result.resumed_tokens, f"{tps:.2f}"])
     save(args.out, {"paged_preemption.csv": table(HEADER, rows)})
     print("Preemption: paged_preemption.csv")
     print(aligned(HEADER, rows), end="")
-    notice(rows)
+    print_notices(results)
 
 
 if __name__ == "__main__":

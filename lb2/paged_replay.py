@@ -53,7 +53,7 @@ def check(where, record, fields):
 
 
 def decisions(case):
-    """Our lines for a case. Raises ValueError where a request could never fit."""
+    """Our lines for a case. Raises BadInput where a request could never fit."""
     config, requests, steps = case["config"], case["requests"], []
     prefixes = [[(r["prefix_id"], r["prefix_tokens"])] if "prefix_id" in r else [] for r in requests]
     schedule(
@@ -95,7 +95,7 @@ def verdict(case, folder):
     name = case["name"]
     try:
         ours = decisions(case)
-    except ValueError as error:
+    except BadInput as error:
         return False, f"{name}: can never finish: {error}"
     digest = hashlib.sha256("".join(line + "\n" for line in ours).encode("ascii")).hexdigest()
     if digest == case["expected"]["decisions_sha256"]:

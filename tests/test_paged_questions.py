@@ -1,0 +1,115 @@
+"""The three questions' files, recomputed by the plain oracle or in closed form."""
+
+import csv
+import statistics
+
+import paged_oracle
+import paged_prefix
+import pytest
+from common import Requests, load_requests
+from fixture import SHIPPED, files, script
+from queueing import at_rate, unit_arrivals
+
+QUESTIONS = ["preemption", "prefix", "chunked"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paged")
+    for question in QUESTIONS:
+        done = script(f"paged_{question}", "--out", folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        (folder / f"{question}.said").write_text(done.stdout)
+    return folder
+
+
+def rows(out, question):
+    with open(out / f"paged_{question}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_preemption_against_the_oracle(out):
+    requests = load_requests(SHIPPED)
+    table = rows(out, "preemption")
+    assert list(table[0]) == ["reserve_full_prompt", "resume", "max_num_seqs", "preemptions", "resumed_tokens", "throughput_tps"]
+    assert [tuple(row.values())[:3] for row in table] == [
+        (reserve, resume, limit) for reserve in ("true", "false") for resume in ("recompute", "swap") for limit in ("8", "16", "32")
+    ]
+    for row in table:
+        played = paged_oracle.play(
+            requests, int(row["max_num_seqs"]), [0] * 100, kv_blocks=599, budget=256,
+            reserve=row["reserve_full_prompt"] == "true",
+            swap_us=(lambda tokens: round(tokens * 32.768)) if row["resume"] == "swap" else None,
+        )
+        tps = sum(requests.output_tokens) / (max(played.finished_us) / 1e6)
+        assert list(row.values())[3:] == [str(played.preemptions), str(played.resumed_tokens), f"{tps:.2f}"]
+
+
+def test_prefix_in_closed_form(out):
+    """Every request but the first finds the whole system prompt, a multiple of 16, in the cache: TTFT is 0.05 ms for each
+    token that is left, and 8 ms."""
+    prompts = load_requests(SHIPPED).prompt_tokens
+    table = rows(out, "prefix")
+    assert [row["system_tokens"] for row in table] == ["0", "256", "512", "1024", "2048", "4096"]
+
+    def medians(system):
+        off = statistics.median(0.05 * (system + tokens) + 8 for tokens in prompts)
+        on = statistics.median([0.05 * (system + prompts[0]) + 8, *(0.05 * tokens + 8 for tokens in prompts[1:])])
+        return off, on
+
+    for row in table:
+        off, on = medians(int(row["system_tokens"]))
+        assert float(row["ttft_off_p50_ms"]) == pytest.approx(off, abs=0.0051)
+        assert float(row["ttft_on_p50_ms"]) == pytest.approx(on, abs=0.0051)
+        assert float(row["ratio"]) == pytest.approx(off / on, abs=0.00051)
+    shortest = next(s for s in range(16, 10_000, 16) if medians(s)[0] > 8 * medians(s)[1])
+    assert f"more than 8 times shorter has {shortest} tokens" in (out / "prefix.said").read_text()
+
+
+def test_chunked_against_the_oracle(out):
+    requests = load_requests(SHIPPED)
+    table = rows(out, "chunked")
+    assert [row["max_num_batched_tokens"] for row in table] == ["64", "128", "256", "512", "1024", "2048", "unlimited"]
+    ttfts, gaps, span = [], [], 0
+    for seed in range(20):
+        arrivals = at_rate(unit_arrivals(seed, 100), 10)
+        played = paged_oracle.play(requests, 32, arrivals, budget=128)
+        ttfts += [first - arrival for first, arrival in zip(played.first_token_us, arrivals)]
+        gaps += [gap for gap, times in played.gaps_us.items() for _ in range(times)]
+        span += max(played.finished_us)
+    p99s = [statistics.quantiles(values, n=100, method="inclusive")[98] / 1000 for values in (ttfts, gaps)]
+    expected = [f"{p99s[0]:.2f}", f"{p99s[1]:.2f}", f"{20 * sum(requests.output_tokens) / span * 1e6:.2f}"]
+    assert list(table[1].values())[1:] == expected
+
+
+def test_what_is_noticed_is_computed(tmp_path):
+    """On requests with room for all, no preemption is claimed; on one request, no sharing and no gap between tokens."""
+    path = tmp_path / "requests.json"
+    path.write_text('[{"prompt_tokens": 10, "output_tokens": 1}]')
+    said = {question: script(f"paged_{question}", "--out", tmp_path, "--requests", path) for question in QUESTIONS}
+    assert all(done.returncode == 0 for done in said.values())
+    assert "Nothing was preempted" in said["preemption"].stdout
+    assert "No length of the system prompt" in said["prefix"].stdout
+    assert len(files(tmp_path)) == 4
+
+
+def test_a_request_that_never_fits_is_one_line(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_text('[{"prompt_tokens": 9600, "output_tokens": 1}]')
+    done = script("paged_preemption", "--out", tmp_path, "--requests", path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "request 0 can never fit: it grows to 9600 tokens, 600 blocks of 16, and the cache has 599" in done.stderr
+    assert not (tmp_path / "paged_preemption.csv").exists()
+
+
+def test_every_help_says_what_is_asked():
+    for question in QUESTIONS:
+        assert "?" in script(f"paged_{question}", "--help").stdout.split("\n\n")[1]
+    assert "?" in script("paged", "--help").stdout.split("\n\n")[1]
+
+
+def test_the_ratio_is_searched_block_by_block():
+    """Two requests of 160 tokens: cached, the median of two is their mean, (off + 16) / 2 with off = 16 + 0.05 s.
+    off > 1.5 (off + 16) / 2 is off > 48: s > 640, and 656 is the next multiple of 16."""
+    assert paged_prefix.shortest_beyond(Requests([160, 160], [1, 1]), 1.5) == 656
+
