@@ -183,7 +183,7 @@ class Decoding:
         self.birth = {}  # position -> birth, in admission order
         self.due = [0] * block_size  # remainder -> how many sequences need a block in steps that leave it
         self.born = 0  # sum of the births
-        self.entry = {}  # position -> its entry in ends; another one there is out of date
+        self.entry = {}  # position -> its entry in ends; another one of it is out of date
         self.ends = []  # heap of (last step, admission number, position)
         self.admitted = 0
 
@@ -216,18 +216,13 @@ class Decoding:
         birth = self.birth.pop(position)
         self.due[birth % self.block_size] -= 1
         self.born -= birth
-        return birth, self.entry.pop(position)
+        del self.entry[position]
+        return birth
 
-    def delay(self, position):
-        """The sequence got no token in this step: it is as if it had been born a step later."""
-        last_step, number, _ = self.entry[position]
-        birth = self.birth[position]
-        self.due[birth % self.block_size] -= 1
-        self.due[(birth + 1) % self.block_size] += 1
-        self.born += 1
-        self.birth[position] = birth + 1
-        self.entry[position] = (last_step + 1, number, position)
-        heappush(self.ends, self.entry[position])
+    def remove_last(self, step):
+        """Remove the sequence admitted last: (position, its tokens in the cache)."""
+        position = next(reversed(self.birth))
+        return position, step - self.remove(position)
 
     def finish(self, step):
         """Remove the sequences whose last step this is, and return them in admission order."""
@@ -291,8 +286,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_b
     admitted_us, first_token_us, finished_us = [None] * n, [None] * n, [None] * n
     length = list(prompt_tokens)  # prompt + generated tokens, brought up to date when a request is preempted
     kept = [0] * n  # computed tokens of a request whose cache is on the host
-    late = {}  # decoding, but got no token in the step before: position -> when its last one came
-    left = {}  # preempted while decoding: the same
+    left_us = {}  # position of a request preempted while decoding -> when its last token came
     waiting = deque()
     pool = Blocks(kv_blocks, block_size, prefixes)
     decoding = Decoding(block_size)
@@ -307,64 +301,42 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_b
             waiting.append(queue[head])
             head += 1
         start_us, budget = now_us, max_num_batched_tokens
-        chunks, complete, scheduled, preempted, starved, moved_tokens = [], [], [], [], {}, 0
+        chunks, complete, preempted, moved_tokens = [], [], [], 0
 
-        # Running requests first. If budget and memory serve them all, nobody needs to be looked at.
-        rows, cached = len(decoding), decoding.cached_tokens(step)
-        chunk = 0 if partial is None else min(length[partial] - partial_computed, budget - rows)
-        needed = decoding.blocks_due(step)
+        # Running requests first. The budget reaches for all: whoever was admitted got a token in that step, with all the
+        # others served. Memory may not: then the one admitted last is preempted, until it does.
+        while True:
+            rows = len(decoding)
+            needed = decoding.blocks_due(step)
+            if partial is not None:
+                chunk = min(length[partial] - partial_computed, budget - rows)
+                needed += pool.blocks(partial_computed + chunk) - pool.blocks(partial_computed)
+            if needed <= pool.free():
+                break
+            if partial is not None:
+                victim, computed, partial = partial, partial_computed, None
+            else:
+                victim, computed = decoding.remove_last(step)
+                length[victim] = computed + 1
+                left_us[victim] = start_us
+            pool.release(victim, computed)
+            waiting.appendleft(victim)
+            preempted.append(victim)
+            resumed_tokens += computed
+            if swap_us:
+                kept[victim] = computed
+                moved_tokens += computed
+        pool.take(needed)
+        budget -= rows
+        served, cached = rows, decoding.cached_tokens(step)
+        scheduled = [(position, 1) for position in decoding.birth] if log is not None else []
         if partial is not None:
-            needed += pool.blocks(partial_computed + chunk) - pool.blocks(partial_computed)
-        if rows <= budget and needed <= pool.free():
-            pool.take(needed)
-            budget -= rows + chunk
-            if log is not None:
-                scheduled += [(position, 1) for position in decoding.birth]
-        else:
-            rows = cached = chunk = 0
-            for position in [*decoding.birth, *([] if partial is None else [partial])]:
-                if budget == 0 or (position not in decoding.birth and position != partial):
-                    break
-                computed = partial_computed if position == partial else step - decoding.birth[position]
-                tokens = min(length[position] - computed, budget) if position == partial else 1
-                needed = pool.blocks(computed + tokens) - pool.blocks(computed)
-                while needed > pool.free():
-                    if partial is not None:
-                        victim, victim_computed, partial = partial, partial_computed, None
-                    else:
-                        victim = next(reversed(decoding.birth))
-                        victim_computed = step - decoding.remove(victim)[0]
-                        length[victim] = victim_computed + 1
-                        left[victim] = late.pop(victim, start_us)
-                    pool.release(victim, victim_computed)
-                    waiting.appendleft(victim)
-                    preempted.append(victim)
-                    resumed_tokens += victim_computed
-                    if swap_us:
-                        kept[victim] = victim_computed
-                        moved_tokens += victim_computed
-                    if victim == position:
-                        break
-                if preempted and preempted[-1] == position:
-                    break
-                pool.take(needed)
-                budget -= tokens
-                if position == partial:
-                    chunk = tokens
-                else:
-                    rows += 1
-                    cached += computed
-                    scheduled.append((position, 1))
-            for position in list(decoding.birth)[rows:]:
-                decoding.delay(position)
-                starved[position] = late.pop(position, start_us)
-        served = rows
-        if chunk:
-            partial_computed, before = partial_computed + chunk, partial_computed
-            pool.remember(partial, partial_computed)
-            chunks.append(Chunk(chunk, before, partial_computed == length[partial]))
+            budget -= chunk
+            chunks.append(Chunk(chunk, partial_computed, partial_computed + chunk == length[partial]))
             scheduled.append((partial, chunk))
-            if chunks[-1].last:
+            partial_computed += chunk
+            pool.remember(partial, partial_computed)
+            if chunks[0].last:
                 complete.append(partial)
                 partial = None
 
@@ -409,14 +381,12 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_b
         now_us += step_us(chunks, rows, cached)
         if moved_tokens:
             now_us += swap_us(moved_tokens)
-        gaps_us[now_us - start_us] += served - len(late)
-        gaps_us.update(now_us - last_us for last_us in late.values())
-        late = starved
+        gaps_us[now_us - start_us] += served
         for position in complete:
             if first_token_us[position] is None:
                 first_token_us[position] = now_us
-            elif position in left:
-                gaps_us[now_us - left.pop(position)] += 1
+            elif position in left_us:
+                gaps_us[now_us - left_us.pop(position)] += 1
             birth = step + 1 - length[position]
             decoding.add(position, birth, birth + prompt_tokens[position] + output_tokens[position] - 2)
         step += 1
@@ -424,7 +394,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_b
         # Nothing changes until the next sequence ends, the next arrival can be admitted, or memory runs out.
         rows = len(decoding)
         blocked = running == max_num_seqs or (waiting and not chunks)  # the waiting ones, until a sequence ends
-        if jump and log is None and rows and partial is None and not preempted and rows <= max_num_batched_tokens:
+        if jump and log is None and rows and partial is None and not preempted:
             steps = min(decoding.next_end() + 1 - step, pool.free() // rows * block_size)
             pass_us = step_us([], rows, 0)
             if not blocked:
