@@ -3,7 +3,8 @@
 Iteration-level scheduling with three answers: the model's longest sequence (max_seq); the prompt and the output limit
 that the client declares, here 512 for outputs of at most 128 (max_gen); nothing (none), so that a request takes memory
 as it writes, may find none left, and stalls. Nobody serves with the last: it shows what paging needs preemption for.
-It ignores swapping and recomputing.
+And the answer of today's servers (paged): a block of 16 tokens at a time, and whoever came last gives its blocks back
+when there are none left, to be computed again later.
 
     python3 lb2/orca_reservation.py        writes orca_reservation.csv
 
@@ -15,13 +16,16 @@ from typing import NamedTuple
 
 import orca_iteration
 import orca_stall
+import paged
 from common import BadInput, aligned, run, save, table
-from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, MAX_SEQ_TOKENS
+from orca_iteration import Outcome
+from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
 from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps
 
 MAX_BATCH = 64
 MAX_GEN = 512  # output tokens that every request declares
 RATES_RPS = (4, 8, 12)
+BLOCK_SIZE = 16  # tokens of a block, for paged
 
 
 def max_seq(requests, arrivals_us):
@@ -38,7 +42,35 @@ def none(requests, arrivals_us):
     return orca_stall.schedule(requests, MAX_BATCH, arrivals_us)
 
 
-MODES = {"max_seq": max_seq, "max_gen": max_gen, "none": none}  # (Requests, n times in us) -> Outcome
+def step_us(chunks, rows, cached):
+    """One step of the roofline: a chunk of n tokens behind c cached ones makes n^2 / 2 + n c pairs, and reads the c."""
+    tokens, behind = sum(chunk.tokens for chunk in chunks), sum(chunk.cached for chunk in chunks)
+    pairs = sum(chunk.tokens * (chunk.tokens / 2 + chunk.cached) for chunk in chunks)
+    # roofline counts a pair for each cached token of the rows; those behind a chunk are only read, their pairs are above
+    return duration(roofline(tokens, 2 * (pairs - behind), rows, cached + behind), 1)
+
+
+def in_blocks(requests, arrivals_us):
+    log = []
+    blocks = CAPACITY_TOKENS // BLOCK_SIZE
+    result = paged.schedule(requests, MAX_BATCH, arrivals_us, step_us, blocks, BLOCK_SIZE, log=log)
+    busy_us = reserved_token_us = used_token_us = 0
+    written = {}  # position -> tokens it has in memory
+    for step in log:
+        for position in step.preempted:
+            del written[position]
+        for position, tokens in step.scheduled:
+            written[position] = written.get(position, 0) + tokens
+        step_time_us = step.end_us - step.start_us
+        busy_us += step_time_us
+        reserved_token_us += step_time_us * BLOCK_SIZE * (blocks - step.free)
+        used_token_us += step_time_us * sum(written.values())
+        for position in step.finished:
+            del written[position]
+    return Outcome(result, reserved_token_us / busy_us, used_token_us / busy_us)
+
+
+MODES = {"max_seq": max_seq, "max_gen": max_gen, "none": none, "paged": in_blocks}  # (Requests, n times in us) -> Outcome
 
 
 class Measures(NamedTuple):
@@ -95,6 +127,8 @@ def print_notices(runs, requests):
                 f"Notice: at {rate} requests/s {mode} deadlocks after {measures.deadlock_s:.1f} s, with "
                 f"{measures.finished} of {requests} requests finished: every one in memory waits for memory."
             )
+    slower = [f"{runs[busiest, mode].p50_ms_per_token:.0f} ({mode})" for mode in MODES if runs[busiest, mode].p50_ms_per_token]
+    print(f"Notice: median ms per token at {busiest} requests/s, of those that finish: {', '.join(slower)}.")
 
 
 def main():

@@ -42,6 +42,7 @@ class Step(NamedTuple):
     """What was decided in one step, in the scheduler's order."""
 
     start_us: int
+    end_us: int
     scheduled: list  # (position, tokens)
     preempted: list  # positions
     finished: list  # positions, at the end of the step
@@ -389,6 +390,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_b
                 gaps_us[now_us - left_us.pop(position)] += 1
             birth = step + 1 - length[position]
             decoding.add(position, birth, birth + prompt_tokens[position] + output_tokens[position] - 2)
+        end_us = now_us
         step += 1
 
         # Nothing changes until the next sequence ends, the next arrival can be admitted, or memory runs out.
@@ -413,7 +415,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_b
             pool.release(position, prompt_tokens[position] + output_tokens[position] - 1)
         preemptions += len(preempted)
         if log is not None:
-            log.append(Step(start_us, scheduled, preempted, finished, free))
+            log.append(Step(start_us, end_us, scheduled, preempted, finished, free))
 
     gaps_us += Counter()  # without the zeros
     return Schedule(admitted_us, first_token_us, finished_us, step, peak_running, gaps_us,

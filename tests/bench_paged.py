@@ -6,15 +6,11 @@ preemption, prefixes, a log), so that the ratio is not flattered. One process, C
 """
 
 import statistics
-import sys
 import time
-from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lb2"))  # run as a script, beside no module of the lab
-
-import paged  # noqa: E402
-from common import Requests  # noqa: E402
+import paged
+from common import Requests
 
 
 def visit_everybody(requests, max_num_seqs, budget):

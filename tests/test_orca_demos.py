@@ -81,10 +81,10 @@ def test_the_rows_and_their_decimals(made):
         ["32", "32", "iteration", "32", "31.268"],
     ]
     assert [row[:2] for row in rows(out, "orca_reservation.csv")[1:]] == [
-        [rate, mode] for rate in ("4.000", "8.000", "12.000") for mode in ("max_seq", "max_gen", "none")
+        [rate, mode] for rate in ("4.000", "8.000", "12.000") for mode in ("max_seq", "max_gen", "none", "paged")
     ]
-    assert rows(out, "orca_reservation.csv")[-1] == ["12.000", "none", "8159.4", "8159.4", "", "", "49.745", "516"]
-    assert rows(out, "orca_reservation.csv")[-2][4:] == ["7.596", "384.453", "", "1000"]
+    assert rows(out, "orca_reservation.csv")[-2] == ["12.000", "none", "8159.4", "8159.4", "", "", "49.745", "516"]
+    assert rows(out, "orca_reservation.csv")[-3][4:] == ["7.596", "384.453", "", "1000"]
 
 
 def test_a_table_for_people_has_words_flush_left_and_numbers_flush_right():

@@ -3,11 +3,15 @@
 import csv
 import statistics
 
+import orca_model
+import orca_reservation
+import orca_workload
 import paged_oracle
 import paged_prefix
 import pytest
 from common import Requests, load_requests
 from fixture import SHIPPED, files, script
+from paged import Chunk
 from queueing import at_rate, unit_arrivals
 
 QUESTIONS = ["preemption", "prefix", "chunked"]
@@ -91,6 +95,37 @@ def test_what_is_noticed_is_computed(tmp_path):
     assert "Nothing was preempted" in said["preemption"].stdout
     assert "No length of the system prompt" in said["prefix"].stdout
     assert len(files(tmp_path)) == 4
+
+
+def test_paging_solves_the_deadlock():
+    """At 12 requests/s, where reserving nothing deadlocks, all 1000 finish, and nearly all that is reserved is used; at 4 and
+    8, where memory suffices, the blocks change nothing but what is reserved."""
+    workload = orca_workload.load_workload(orca_workload.RECORDED)
+    for rate in (4, 8):
+        none, paged = (orca_reservation.measure(mode, workload, rate) for mode in ("none", "paged"))
+        assert paged.mean_used_tokens == pytest.approx(none.mean_used_tokens, rel=1e-9)
+        assert (paged.throughput_rps, paged.p50_ms_per_token) == pytest.approx((none.throughput_rps, none.p50_ms_per_token), rel=1e-9)
+        assert paged.mean_used_tokens < paged.mean_reserved_tokens < paged.mean_used_tokens + 64 * 16
+    none, paged = (orca_reservation.measure(mode, workload, 12) for mode in ("none", "paged"))
+    assert none.finished < 1000 == paged.finished and paged.deadlock_s is None
+    assert 0.95 < paged.mean_used_tokens / paged.mean_reserved_tokens < 1
+    assert paged.mean_reserved_tokens <= 16 * (orca_model.CAPACITY_TOKENS // 16)
+
+
+def test_memory_in_blocks_worked_by_hand(monkeypatch):
+    """One request of 20 prompt and 3 output tokens: 20, 21 and 22 tokens written in three steps of equal time, 2 blocks held."""
+    monkeypatch.setattr(orca_reservation, "step_us", lambda chunks, rows, cached: 7.0)
+    _, reserved, used, deadlock_us = orca_reservation.in_blocks(Requests([20], [3]), [5.0])
+    assert (reserved, used, deadlock_us) == (32, 21, None)
+
+
+def test_a_chunk_behind_cached_tokens_on_the_roofline():
+    """2 P n + 4 L h (n^2 / 2 + n c) FLOPs, reads c and writes n tokens: SPEC's words with its own figures."""
+    for n, c in ((1, 5000), (512, 0), (512, 512), (2048, 9000)):
+        flops = 2 * 12_840_227_840 * n + 4 * 40 * 5120 * (n * n / 2 + n * c)
+        moved = 2 * 12_840_227_840 + 819_200 * (c + n)
+        expected_us = 1e6 * (max(flops / (0.6 * 312e12), moved / (0.8 * 1555e9)) + 0.001)
+        assert orca_reservation.step_us([Chunk(n, c, True)], 0, 0) == pytest.approx(expected_us, rel=1e-12)
 
 
 def test_a_request_that_never_fits_is_one_line(tmp_path):
