@@ -11,16 +11,21 @@ It simulates nothing. One unit of time everywhere: whole microseconds; ms and se
 
 import argparse
 import csv
+import gzip
 import io
 import json
 import os
+import signal
 import statistics
 import sys
+import time
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 REQUESTS_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "llms" / "requests.json"
 FIELDS = ("prompt_tokens", "output_tokens")
+START_S = time.monotonic()
 MOST = 1_000_000_000  # tokens in a prompt or an output; also sequences, requests: beyond it, a typing error
 
 
@@ -48,14 +53,27 @@ class BadInput(ValueError):
 # --- in -----------------------------------------------------------------------------------------------------------
 
 
+def requests_of(args):
+    """The requests that a script's arguments name: lengths only, and it says what else the file held."""
+    text = read_text(args.requests)
+    if text.lstrip().startswith("[") and '"arrival_ms"' not in text:
+        requests = columns(args.requests, load_records(args.requests, text))
+        return Requests(*(column[: args.first] for column in requests))
+    from traces import parse_trace  # another lab's: only a file that is not a plain list needs it
+
+    trace = parse_trace(args.requests, text, args.first)
+    print(f"{args.requests.name}: {trace}" + ("; when they arrived is ignored here" if trace.arrivals_us else ""))
+    return trace.requests
+
+
 def load_requests(path):
     """Read a JSON list of {"prompt_tokens": int, "output_tokens": int}. Raises BadInput or OSError."""
-    return columns(path, load_records(path))
+    return columns(path, load_records(path, read_text(path)))
 
 
-def load_records(path):
-    """Read a JSON list that is not empty; what is in it is not looked at. Raises BadInput or OSError."""
-    records = parse(path, read_text(path), int)
+def load_records(path, text):
+    """The JSON list of a file's text, not empty; what is in it is not looked at. Raises BadInput."""
+    records = parse(path, text, int)
     if not isinstance(records, list):
         raise BadInput(f"{path}: expected a JSON list of requests, found {shown(records)}")
     if not records:
@@ -75,10 +93,16 @@ def columns(path, records):
 
 
 def read_text(path):
+    """The text of a file, plain or gzipped. Raises BadInput or OSError."""
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
+        content = Path(path).read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        return content.decode("utf-8-sig")
     except IsADirectoryError:
         raise BadInput(f"{path}: expected a file, found a folder") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BadInput(f"{path}: gzipped, but damaged: {error}") from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: expected UTF-8 text, found the byte 0x{error.object[error.start]:02x}") from None
 
@@ -171,16 +195,22 @@ def throughput_tps(requests, schedule):
 # --- the command line ---------------------------------------------------------------------------------------------
 
 
-def arguments(docstring, requests=REQUESTS_FILE, fields='"prompt_tokens": int, "output_tokens": int'):
-    """The parser of a script: its docstring as --help, and the two arguments that every script has.
-
-    requests: the default of --requests; fields: what each of its records holds, in words.
-    """
+def parser_of(docstring):
+    """The parser of a script: its docstring as --help, and the argument that every script has."""
     parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=Path, default=requests, metavar="FILE",
-                        help=f"JSON list of {{{fields}}} (default: {'/'.join(requests.parts[-3:])})")
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent, metavar="DIR",
                         help="folder for the result file, made if missing (default: beside the script)")
+    return parser
+
+
+def arguments(docstring):
+    """The parser of a script that plays requests at a server's costs."""
+    parser = parser_of(docstring)
+    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
+                        help="requests: a JSON list, a trace or a benchmark's result (default: fixtures/llms/requests.json)")
+    parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
+    parser.add_argument("--costs", type=Path, metavar="FILE",
+                        help="a server's costs, from calibrate.py (default: 0.05 ms a prompt token, 8.0 ms a step)")
     return parser
 
 
@@ -200,8 +230,38 @@ def amount(text):
     return value
 
 
+def progress(results, total):
+    """Pass on results that are worked out as they are asked for; `done` of `total` is for `report_progress` to find."""
+    done = 0
+    for result in results:
+        done += 1
+        yield result
+
+
+def report_progress(_, frame):
+    """Each second from the third, on a terminal: how far the run is, read off the loops that it is in.
+
+    A scheduler has admitted `head` of its `n` requests, and a loop around it has `done` of `total` of its results.
+    """
+    fraction = 0
+    while frame:
+        at = frame.f_locals
+        if "head" in at and "n" in at:
+            fraction = at["head"] / at["n"]
+        elif frame.f_code is progress.__code__:
+            fraction = (at.get("done", 0) + fraction) / at["total"]
+        frame = frame.f_back
+    seconds = time.monotonic() - START_S
+    left = f"about {seconds / fraction - seconds:.0f} s to go" if fraction else f"{seconds:.0f} s so far"
+    print(f"\r\033[K{fraction:.0%} done, {left}", end="", file=sys.stderr, flush=True)
+
+
 def run(main):
     """Run a script's main. What the user did wrong becomes one line and status 2; what we did wrong, a traceback."""
+    watched = sys.stderr.isatty()
+    if watched:
+        signal.signal(signal.SIGALRM, report_progress)
+        signal.setitimer(signal.ITIMER_REAL, 2, 1)
     try:
         main()
         sys.stdout.flush()
@@ -213,6 +273,10 @@ def run(main):
         fail(str(error))
     except OSError as error:
         fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
+    finally:
+        if watched:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def fail(text):

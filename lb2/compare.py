@@ -8,16 +8,19 @@ arrive (all are there at time 0), so it compares capacity, not latency.
 
 import continuous
 import static
-from common import arguments, count, load_requests, pairs, run, save, throughput_tps
+from common import arguments, count, pairs, requests_of, run, save, throughput_tps
+from cost import costs_of
 
 
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--batch-size", type=count, default=16, metavar="N", help="slots of both (default: 16)")
     args = parser.parse_args()
-    requests = load_requests(args.requests)
-    by_batch = static.schedule(requests, args.batch_size)
-    by_iteration = continuous.schedule(requests, args.batch_size)
+    requests, costs = requests_of(args), costs_of(args)
+    by_batch, by_iteration = (
+        module.schedule(requests, args.batch_size, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
+        for module in (static, continuous)
+    )
     static_tps = throughput_tps(requests, by_batch)
     continuous_tps = throughput_tps(requests, by_iteration)
     line = pairs(

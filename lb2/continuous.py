@@ -18,8 +18,8 @@ Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 s
 
 from heapq import heappop, heappush
 
-from common import Schedule, arguments, count, load_requests, pairs, run, save, throughput_tps
-from cost import decode_us, prefill_us
+from common import Schedule, arguments, count, pairs, requests_of, run, save, throughput_tps
+from cost import costs_of, decode_us, prefill_us
 
 
 def schedule(requests, slots, arrivals_us=None, prefill_us=prefill_us, decode_us=decode_us):
@@ -66,8 +66,8 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--max-num-seqs", type=count, default=16, metavar="N", help="slots (default: 16)")
     args = parser.parse_args()
-    requests = load_requests(args.requests)
-    result = schedule(requests, args.max_num_seqs)
+    requests, costs = requests_of(args), costs_of(args)
+    result = schedule(requests, args.max_num_seqs, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
     slot_util = sum(requests.output_tokens) / (args.max_num_seqs * result.iterations)
     line = pairs(
         total_steps=result.iterations,

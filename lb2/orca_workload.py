@@ -14,8 +14,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-import common
-from common import MOST, BadInput, Requests, columns, load_records, shown
+from common import MOST, BadInput, Requests, columns, load_records, parser_of, read_text, shown
 from orca_model import MAX_SEQ_TOKENS
 
 RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "orca" / "requests.json"
@@ -32,8 +31,11 @@ class Workload(NamedTuple):
 
 
 def arguments(docstring):
-    """The parser of a script of this lab: common's, with requests that have a gap, or fresh ones by --seed."""
-    parser = common.arguments(docstring, RECORDED, '"gap": seconds, "prompt_tokens": int, "output_tokens": int')
+    """The parser of a script of this lab: requests that have a gap, or fresh ones by --seed."""
+    parser = parser_of(docstring)
+    parser.add_argument("--requests", type=Path, default=RECORDED, metavar="FILE",
+                        help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int} '
+                             "(default: fixtures/orca/requests.json)")
     parser.add_argument("--seed", type=int, metavar="N", help="a fresh workload of this seed instead of a file")
     return parser
 
@@ -52,7 +54,7 @@ def load_workload(path):
 
     gap: time since the arrival before, 0..MOST, as a process of one request per second; the scripts scale it.
     """
-    records = load_records(path)
+    records = load_records(path, read_text(path))
     requests = columns(path, records)
     for position, record in enumerate(records):
         if "gap" not in record:

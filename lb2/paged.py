@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common import BadInput, run
-from cost import decode_us, prefill_us
+from cost import Costs
 
 CASES_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "vllm" / "cases.json"
 UNLIMITED = 1 << 60  # blocks or tokens: more than any run needs
@@ -63,9 +63,15 @@ class Schedule(NamedTuple):
     hit_tokens: int  # prompt tokens found in the cache at admission, summed
 
 
-def lab_step_us(chunks, rows, cached):
-    """The lab's costs of a step: its prefill, and one pass over all that emit a token. cached does not matter here."""
-    return prefill_us(sum(chunk.tokens for chunk in chunks)) + decode_us(rows + sum(chunk.last for chunk in chunks))
+def step_of(costs):
+    """The time of a step by a server's Costs: its prefill, and one pass over all that emit a token."""
+
+    def step_us(chunks, rows, cached):
+        return costs.prefill_us(sum(chunk.tokens for chunk in chunks)) + costs.decode_us(
+            rows + sum(chunk.last for chunk in chunks)
+        )
+
+    return step_us
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
@@ -258,7 +264,7 @@ def refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_nu
                            f"one step, and its budget is {max_num_batched_tokens}")
 
 
-def schedule(requests, max_num_seqs, arrivals_us=None, step_us=lab_step_us, kv_blocks=UNLIMITED, block_size=16,
+def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()), kv_blocks=UNLIMITED, block_size=16,
              max_num_batched_tokens=UNLIMITED, chunked_prefill=True, reserve_full_prompt=True, prefixes=None,
              swap_us=None, jump=True, log=None):
     """Play all requests through a paged KV cache and return their Schedule.

@@ -2,7 +2,7 @@
 
 Chunked prefill: a step computes at most max_num_batched_tokens tokens, decoding sequences first, so a long prompt no
 longer makes everybody else wait for all of itself at once. The requests arrive at 10 a second (step 6's 20 draws,
-pooled), at most 32 run, memory is unlimited, costs are the lab's.
+pooled), at most 32 run, memory is unlimited, costs are the lab's, or --costs.
 
     python3 lb2/paged_chunked.py        writes paged_chunked.csv
 
@@ -11,8 +11,9 @@ TTFT here counts from arrival; ITL is the time between two consecutive tokens of
 
 from collections import Counter
 
-from common import aligned, arguments, load_requests, percentile, run, save, table
-from paged import UNLIMITED, schedule
+from common import aligned, arguments, percentile, progress, requests_of, run, save, table
+from cost import Costs, costs_of
+from paged import UNLIMITED, schedule, step_of
 from queueing import DRAWS, at_rate, unit_arrivals
 
 RPS = 10
@@ -25,13 +26,19 @@ def name(budget):
     return "unlimited" if budget == UNLIMITED else str(budget)
 
 
-def measure(requests, budget):
+def play(requests, arrivals_us, budget, costs):
+    return arrivals_us, schedule(requests, MAX_NUM_SEQS, arrivals_us, step_of(costs), max_num_batched_tokens=budget)
+
+
+def measure(requests, budget, costs=Costs()):
     """(p99 TTFT in us, p99 ITL in us, tokens per second), all draws pooled."""
     ttfts_us, gaps_us, span_us = [], Counter(), 0
-    for seed in range(DRAWS):
-        arrivals_us = at_rate(unit_arrivals(seed, len(requests.prompt_tokens)), RPS)
-        result = schedule(requests, MAX_NUM_SEQS, arrivals_us, max_num_batched_tokens=budget)
-        ttfts_us.extend(first - arrival for first, arrival in zip(result.first_token_us, arrivals_us))
+    draws = (at_rate(unit_arrivals(seed, len(requests.prompt_tokens)), RPS) for seed in range(DRAWS))
+    plays = (play(requests, arrivals_us, budget, costs) for arrivals_us in draws)
+    for arrivals_us, result in progress(plays, DRAWS):
+        ttfts_us.extend(
+            first - arrival + costs.overhead_us for first, arrival in zip(result.first_token_us, arrivals_us)
+        )
         gaps_us.update(result.gaps_us)
         span_us += max(result.finished_us)
     p99_itl_us = percentile(list(gaps_us.elements()), 99) if gaps_us else 0
@@ -40,8 +47,9 @@ def measure(requests, budget):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests = load_requests(args.requests)
-    measured = {budget: measure(requests, budget) for budget in BUDGETS}
+    requests, costs = requests_of(args), costs_of(args)
+    measures = (measure(requests, budget, costs) for budget in BUDGETS)
+    measured = dict(zip(BUDGETS, progress(measures, len(BUDGETS))))
     rows = [[name(budget), f"{ttft / 1000:.2f}", f"{itl / 1000:.2f}", f"{tps:.2f}"]
             for budget, (ttft, itl, tps) in measured.items()]
     save(args.out, {"paged_chunked.csv": table(HEADER, rows)})

@@ -12,8 +12,9 @@ resumed_tokens 28,000 = tokens that were in the cache of the preempted requests,
 
 from itertools import product
 
-from common import aligned, arguments, load_requests, run, save, table, throughput_tps
-from paged import schedule
+from common import aligned, arguments, progress, requests_of, run, save, table, throughput_tps
+from cost import Costs, costs_of
+from paged import schedule, step_of
 
 KV_BLOCKS = 599
 BLOCK_SIZE = 16
@@ -29,8 +30,8 @@ def swap_us(tokens):
     return round(1e6 * tokens * KV_BYTES_PER_TOKEN / HOST_BYTES_PER_S)
 
 
-def measure(requests, reserve, resume, max_num_seqs):
-    return schedule(requests, max_num_seqs, kv_blocks=KV_BLOCKS, block_size=BLOCK_SIZE,
+def measure(requests, reserve, resume, max_num_seqs, costs=Costs()):
+    return schedule(requests, max_num_seqs, step_us=step_of(costs), kv_blocks=KV_BLOCKS, block_size=BLOCK_SIZE,
                     max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS, reserve_full_prompt=reserve,
                     swap_us=swap_us if resume == "swap" else None)
 
@@ -57,10 +58,11 @@ def print_notices(results):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests = load_requests(args.requests)
+    requests, costs = requests_of(args), costs_of(args)
     rows, results = [], {}
-    for reserve, resume, limit in product((True, False), ("recompute", "swap"), MAX_NUM_SEQS):
-        result = measure(requests, reserve, resume, limit)
+    runs = list(product((True, False), ("recompute", "swap"), MAX_NUM_SEQS))
+    measured = (measure(requests, *policy, costs) for policy in runs)
+    for (reserve, resume, limit), result in zip(runs, progress(measured, len(runs))):
         tps = throughput_tps(requests, result)
         results[reserve, resume, limit] = result.preemptions, tps
         rows.append([str(reserve).lower(), resume, limit, result.preemptions, result.resumed_tokens, f"{tps:.2f}"])

@@ -7,49 +7,48 @@ what is not cached and one pass.
     python3 lb2/paged_prefix.py        writes paged_prefix.csv
 """
 
-from itertools import count
-
-from common import MOST, Requests, aligned, arguments, load_requests, percentile, run, save, table
-from paged import schedule
+from common import Requests, aligned, arguments, percentile, progress, requests_of, run, save, table
+from cost import Costs, costs_of
+from paged import schedule, step_of
 
 BLOCK_SIZE = 16
 SYSTEM_TOKENS = (0, 256, 512, 1024, 2048, 4096)
 RATIO = 8
+LONGEST = 8192  # the last length tried for it
 HEADER = ["system_tokens", "ttft_off_p50_ms", "ttft_on_p50_ms", "ratio"]
 
 
-def p50_ttft_us(requests, system_tokens, caching):
+def p50_ttft_us(requests, system_tokens, caching, costs):
     """The median TTFT, one request at a time, counted from the start of the step that admits it."""
-    prefixes = [[("system", system_tokens)]] * len(requests.prompt_tokens) if caching else None
-    longer = Requests([system_tokens + tokens for tokens in requests.prompt_tokens], requests.output_tokens)
-    result = schedule(longer, 1, block_size=BLOCK_SIZE, prefixes=prefixes)
-    return percentile([first - issued for first, issued in zip(result.first_token_us, result.admitted_us)], 50)
+    n = len(requests.prompt_tokens)
+    prefixes = [[("system", system_tokens)]] * n if caching else None
+    longer = Requests([system_tokens + tokens for tokens in requests.prompt_tokens], [1] * n)  # more would not matter here
+    result = schedule(longer, 1, step_us=step_of(costs), block_size=BLOCK_SIZE, prefixes=prefixes)
+    return percentile([first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, result.admitted_us)], 50)
 
 
-def measure(requests, system_tokens):
+def measure(requests, system_tokens, costs=Costs()):
     """(system tokens, median TTFT in us without caching, with caching)."""
-    return system_tokens, *(p50_ttft_us(requests, system_tokens, caching) for caching in (False, True))
+    return system_tokens, *(p50_ttft_us(requests, system_tokens, caching, costs) for caching in (False, True))
 
 
-def shortest_beyond(requests, ratio):
+def shortest_beyond(requests, ratio, costs=Costs()):
     """The shortest system prompt, in whole blocks, that makes the median TTFT more than `ratio` times shorter.
 
-    Tried one by one; None if that takes more tokens than a prompt may have, or if a single request shares with nobody.
+    Tried one by one, up to LONGEST; None if none of them does.
     """
-    if len(requests.prompt_tokens) < 2:
-        return None
-    for system_tokens in count(BLOCK_SIZE, BLOCK_SIZE):
-        if system_tokens + max(requests.prompt_tokens) > MOST:
-            return None
-        _, off_us, on_us = measure(requests, system_tokens)
+    for system_tokens in range(BLOCK_SIZE, LONGEST + 1, BLOCK_SIZE):
+        _, off_us, on_us = measure(requests, system_tokens, costs)
         if off_us > ratio * on_us:
             return system_tokens
+    return None
 
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests = load_requests(args.requests)
-    measured = [measure(requests, system_tokens) for system_tokens in SYSTEM_TOKENS]
+    requests, costs = requests_of(args), costs_of(args)
+    measures = (measure(requests, system_tokens, costs) for system_tokens in SYSTEM_TOKENS)
+    measured = list(progress(measures, len(SYSTEM_TOKENS)))
     rows = [[tokens, f"{off / 1000:.2f}", f"{on / 1000:.2f}", f"{off / on:.3f}"] for tokens, off, on in measured]
     save(args.out, {"paged_prefix.csv": table(HEADER, rows)})
     print("Prefix caching: paged_prefix.csv")
@@ -58,9 +57,9 @@ def main():
     _, off_us, on_us = measured[-1]
     print(f"Notice: with caching the median TTFT is {on_us / 1000:.2f} ms behind {SYSTEM_TOKENS[-1]} system tokens, "
           f"{(on_us - measured[0][2]) / 1000:+.2f} ms against none; without, {off_us / 1000:.2f} ms.")
-    tokens = shortest_beyond(requests, RATIO)
+    tokens = shortest_beyond(requests, RATIO, costs)
     if tokens is None:
-        print(f"No length of the system prompt makes the median TTFT more than {RATIO} times shorter.")
+        print(f"No system prompt of up to {LONGEST} tokens makes the median TTFT more than {RATIO} times shorter.")
     else:
         print(f"The shortest system prompt (a multiple of {BLOCK_SIZE}) that makes the median TTFT more than {RATIO} times "
               f"shorter has {tokens} tokens.")

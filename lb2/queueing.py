@@ -13,8 +13,9 @@ give up.
 from itertools import accumulate
 from random import Random
 
-from common import amount, arguments, count, load_requests, percentile, run, save, table
+from common import amount, arguments, count, percentile, progress, requests_of, run, save, table
 from continuous import schedule
+from cost import Costs, costs_of
 
 DRAWS = 20
 
@@ -30,14 +31,19 @@ def at_rate(arrivals, rps):
     return [round(1e6 * (arrival / rps)) for arrival in arrivals]
 
 
-def queue_at(requests, draws, rps, max_num_seqs):
+def play(requests, arrivals_us, max_num_seqs, costs):
+    """(waits, time span) of one draw, in us."""
+    result = schedule(requests, max_num_seqs, arrivals_us, costs.prefill_us, costs.decode_us)
+    return [admitted - arrival for admitted, arrival in zip(result.admitted_us, arrivals_us)], max(result.finished_us)
+
+
+def queue_at(requests, draws, rps, max_num_seqs, costs=Costs()):
     """(time-average of the waiting requests, p99 of their waits in ms), the draws pooled."""
     waits_us, span_us = [], 0
-    for draw in draws:
-        arrivals_us = at_rate(draw, rps)
-        result = schedule(requests, max_num_seqs, arrivals_us)
-        waits_us.extend(admitted - arrival for admitted, arrival in zip(result.admitted_us, arrivals_us))
-        span_us += max(result.finished_us)
+    plays = (play(requests, at_rate(draw, rps), max_num_seqs, costs) for draw in draws)
+    for more_waits_us, more_span_us in progress(plays, len(draws)):
+        waits_us += more_waits_us
+        span_us += more_span_us
     return sum(waits_us) / span_us, percentile(waits_us, 99) / 1000  # the mean is Little's law
 
 
@@ -47,12 +53,13 @@ def main():
                         help="requests per second (default: 5 10 20 40)")
     parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="slots (default: 32)")
     args = parser.parse_args()
-    requests = load_requests(args.requests)
+    requests, costs = requests_of(args), costs_of(args)
     draws = [unit_arrivals(seed, len(requests.output_tokens)) for seed in range(DRAWS)]
-    rows = []
-    for rps in args.rps:
-        avg_queue, p99_wait_ms = queue_at(requests, draws, rps, args.max_num_seqs)
-        rows.append([f"{rps:.12g}", f"{avg_queue:.3f}", f"{p99_wait_ms:.3f}"])
+    measured = (queue_at(requests, draws, rps, args.max_num_seqs, costs) for rps in args.rps)
+    rows = [
+        [f"{rps:.12g}", f"{avg_queue:.3f}", f"{p99_wait_ms:.3f}"]
+        for rps, (avg_queue, p99_wait_ms) in zip(args.rps, progress(measured, len(args.rps)))
+    ]
     text = table(["rps", "avg_queue", "p99_wait_ms"], rows)
     save(args.out, {"queue.csv": text})
 

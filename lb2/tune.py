@@ -15,8 +15,22 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from common import Requests, amount, arguments, count, load_requests, pairs, percentile, run, save, table, throughput_tps
+from common import (
+    Requests,
+    amount,
+    arguments,
+    count,
+    pairs,
+    percentile,
+    progress,
+    requests_of,
+    run,
+    save,
+    table,
+    throughput_tps,
+)
 from continuous import schedule
+from cost import Costs, costs_of
 
 ORDERS = 20
 
@@ -28,10 +42,10 @@ class Point(NamedTuple):
     throughput_tps: float
 
 
-def measure(requests, concurrency):
+def measure(requests, concurrency, costs=Costs()):
     """Play the closed loop of this many clients."""
-    result = schedule(requests, concurrency)
-    ttfts_us = [first - issued for first, issued in zip(result.first_token_us, result.admitted_us)]
+    result = schedule(requests, concurrency, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
+    ttfts_us = [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, result.admitted_us)]
     mean_ttft_ms = sum(ttfts_us) / len(ttfts_us) / 1000
     return Point(concurrency, mean_ttft_ms, percentile(ttfts_us, 99) / 1000, throughput_tps(requests, result))
 
@@ -54,16 +68,13 @@ def mean(point):
     return point.mean_ttft_ms
 
 
-def other_orders(requests, up_to, target_ms):
-    """max_concurrency of the same requests in ORDERS random orders, each scanned to its first miss."""
-    answers = []
-    for seed in range(ORDERS):
-        records = list(zip(*requests))
-        Random(seed).shuffle(records)
-        shuffled = Requests(*zip(*records))
-        best = largest_within((measure(shuffled, n) for n in range(1, up_to + 1)), target_ms, p99)
-        answers.append(best.concurrency if best else 0)
-    return answers
+def in_order(requests, seed, up_to, target_ms, costs):
+    """max_concurrency of the same requests in a random order, scanned to its first miss."""
+    records = list(zip(*requests))
+    Random(seed).shuffle(records)
+    shuffled = Requests(*zip(*records))
+    best = largest_within((measure(shuffled, n, costs) for n in range(1, up_to + 1)), target_ms, p99)
+    return best.concurrency if best else 0
 
 
 def verdict(best, best_by_mean, points, target_ms):
@@ -87,10 +98,10 @@ def main():
     parser.add_argument("--up-to", type=count, default=256, metavar="N",
                         help="largest concurrency tried (default: 256, or the number of requests if smaller)")
     args = parser.parse_args()
-    requests = load_requests(args.requests)
+    requests, costs = requests_of(args), costs_of(args)
     target_ms = args.target_ttft_ms
     up_to = min(args.up_to, len(requests.output_tokens))
-    points = [measure(requests, n) for n in range(1, up_to + 1)]
+    points = list(progress((measure(requests, n, costs) for n in range(1, up_to + 1)), up_to))
     best = largest_within(points, target_ms, p99)
     line = pairs(
         target_ttft_ms=f"{target_ms:.2f}",
@@ -104,7 +115,8 @@ def main():
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
     print(verdict(best, largest_within(points, target_ms, mean), points, target_ms))
-    answers = other_orders(requests, up_to, target_ms)
+    orders = (in_order(requests, seed, up_to, target_ms, costs) for seed in range(ORDERS))
+    answers = list(progress(orders, ORDERS))
     print(
         f"The answer hangs on which requests share the first burst: {ORDERS} random orders of this list "
         f"give {min(answers)} to {max(answers)}, median {median(answers):g}."

@@ -93,7 +93,7 @@ def test_what_is_noticed_is_computed(tmp_path):
     said = {question: script(f"paged_{question}", "--out", tmp_path, "--requests", path) for question in QUESTIONS}
     assert all(done.returncode == 0 for done in said.values())
     assert "Nothing was preempted" in said["preemption"].stdout
-    assert "No length of the system prompt" in said["prefix"].stdout
+    assert "No system prompt of up to 8192 tokens" in said["prefix"].stdout
     assert len(files(tmp_path)) == 4
 
 
