@@ -1,23 +1,28 @@
 # make            the eight steps, in order, on REQUESTS into OUT
-# make orca       the second lab, the same way; make paged the third
+# make orca       the second lab, the same way; make paged the third; make measured and make plan the fourth
 # make help       everything else
 
 PYTHON = python3
 OUT = lb2
 REQUESTS =
-export PYTHON OUT REQUESTS
+COSTS =
+OPTIONS =
+export PYTHON OUT REQUESTS COSTS
 
 STEPS = static continuous compare maxseqs queueing cost tune
 RESULTS = static.txt continuous.txt compare.txt maxseqs.txt queue.csv cost.txt tune.txt tune.csv
 DEMOS = orca_waste orca_curves orca_homogeneous orca_reservation orca_lecture
 QUESTIONS = paged_preemption paged_prefix paged_chunked
+MEASURED_RESULTS = measured.csv
+PLAN_RESULTS = plan.txt plan.csv
 QUESTION_RESULTS = $(QUESTIONS:=.csv)
 DEMO_RESULTS = orca_waste.csv orca_curves.csv orca_slo.csv orca_homogeneous.csv orca_reservation.csv
 
 # Quoted by the shell and not by make, so that folders may hold spaces and quotes.
-ARGS = $${REQUESTS:+--requests "$$REQUESTS"}
+ORCA_ARGS = $${REQUESTS:+--requests "$$REQUESTS"}
+ARGS = $(ORCA_ARGS) $${COSTS:+--costs "$$COSTS"}
 
-.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) test grade bench clean help
+.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan test grade bench clean help
 
 # The scripts write into a folder of their own inside OUT, and their files move up when all of them are there: a run
 # that fails or is interrupted leaves nothing that looks done, and nothing of an earlier run is lost.
@@ -25,21 +30,27 @@ define run-in-order
 	@mkdir -p "$$OUT" && stage=$$(mktemp -d "$$OUT/.lab.XXXXXX") && trap 'rm -rf "$$stage"' EXIT && \
 	trap 'exit 130' INT TERM HUP && \
 	for step in $(1); do \
-		"$$PYTHON" lb2/$$step.py --out "$$stage" $(ARGS) || exit; \
+		"$$PYTHON" lb2/$$step.py --out "$$stage" $(3) || exit; \
 	done && mv "$$stage"/* "$$OUT" && echo "Done: $(2) are in $$OUT"
 endef
 
 all:
-	$(call run-in-order,$(STEPS),$(RESULTS))
+	$(call run-in-order,$(STEPS),$(RESULTS),$(ARGS))
 
 orca:
-	$(call run-in-order,$(DEMOS),$(DEMO_RESULTS))
+	$(call run-in-order,$(DEMOS),$(DEMO_RESULTS),$(ORCA_ARGS))
 
 paged:
-	$(call run-in-order,$(QUESTIONS),$(QUESTION_RESULTS))
+	$(call run-in-order,$(QUESTIONS),$(QUESTION_RESULTS),$(ARGS))
 
-$(STEPS) $(DEMOS) $(QUESTIONS):
-	@"$$PYTHON" lb2/$@.py --out "$$OUT" $(ARGS)
+measured:
+	@"$$PYTHON" lb2/measured.py --out "$$OUT" $(OPTIONS)
+
+$(STEPS) $(QUESTIONS) plan:
+	@"$$PYTHON" lb2/$@.py --out "$$OUT" $(ARGS) $(OPTIONS)
+
+$(DEMOS):
+	@"$$PYTHON" lb2/$@.py --out "$$OUT" $(ORCA_ARGS) $(OPTIONS)
 
 test:
 	@sh tests/run tests
@@ -53,7 +64,8 @@ bench:
 	@PYTHONPATH=lb2 "$$PYTHON" tests/bench_paged.py
 
 clean:
-	@cd "$$OUT" && rm -rf $(RESULTS) $(DEMO_RESULTS) $(QUESTION_RESULTS) .lab.*
+	@cd "$$OUT" && rm -rf $(RESULTS) $(DEMO_RESULTS) $(QUESTION_RESULTS) $(MEASURED_RESULTS) $(PLAN_RESULTS) \
+		costs.txt .lab.*
 
 help:
 	@echo "make, make all      the eight steps, in order; they write $(RESULTS)"
@@ -62,6 +74,8 @@ help:
 	@echo "make DEMO           one of them: $(DEMOS)"
 	@echo "make paged          the three questions of the third lab; they write $(QUESTION_RESULTS)"
 	@echo "make QUESTION       one of them: $(QUESTIONS)"
+	@echo "make plan           the fourth lab: what load REQUESTS may become (plan.py --help has the options); it writes $(PLAN_RESULTS)"
+	@echo "make measured       the fourth lab's predictions beside a real server's measurements; it writes $(MEASURED_RESULTS)"
 	@echo "make grade          check the result files in OUT against REQUESTS, whoever's program wrote them"
 	@echo "make test           the tests of the lab itself (pytest; put into .venv if it is missing)"
 	@echo "make bench          how fast the schedulers are"
@@ -69,4 +83,6 @@ help:
 	@echo
 	@echo "OUT=DIR             where the results are written and graded (default: lb2)"
 	@echo "REQUESTS=FILE       your requests (default: fixtures/llms/requests.json; orca: fixtures/orca/requests.json)"
+	@echo "COSTS=FILE          a server's costs, from calibrate.py (default: the lab's)"
+	@echo "OPTIONS='...'       further options of a single script: make tune OPTIONS='--target-ttft-ms 100'"
 	@echo "PYTHON=python3.13   another Python, 3.10 or newer"
