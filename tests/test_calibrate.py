@@ -122,8 +122,8 @@ def test_the_labs_costs_in_a_file_change_nothing(tmp_path):
     path = tmp_path / "costs.txt"
     path.write_text(GOOD)
     for name in [*STEPS, "paged_preemption", "paged_prefix", "paged_chunked"]:
-        assert script(name, "--out", tmp_path / "a").returncode == 0
-        assert script(name, "--out", tmp_path / "b", "--costs", path).returncode == 0
+        assert script(name, "--first", 40, "--out", tmp_path / "a").returncode == 0
+        assert script(name, "--first", 40, "--out", tmp_path / "b", "--costs", path).returncode == 0
     assert files(tmp_path / "a") == files(tmp_path / "b") and len(files(tmp_path / "a")) == 11
 
 
@@ -131,8 +131,8 @@ def test_other_costs_reach_every_script_that_simulates(tmp_path):
     path = tmp_path / "costs.txt"
     path.write_text("prefill_ms_per_token=0.1 step_ms=9 step_ms_per_sequence=0.5 overhead_ms=20")
     for name in [*STEPS, "paged_preemption", "paged_prefix", "paged_chunked"]:
-        assert script(name, "--out", tmp_path / "a").returncode == 0
-        assert script(name, "--out", tmp_path / "b", "--costs", path).returncode == 0
+        assert script(name, "--first", 40, "--out", tmp_path / "a").returncode == 0
+        assert script(name, "--first", 40, "--out", tmp_path / "b", "--costs", path).returncode == 0
     for name in set(files(tmp_path / "a")) - {"maxseqs.txt"}:
         assert files(tmp_path / "a")[name] != files(tmp_path / "b")[name], name
 
@@ -141,8 +141,8 @@ def test_overhead_is_in_every_ttft_and_in_no_throughput(tmp_path):
     path = tmp_path / "costs.txt"
     path.write_text(GOOD.replace("overhead_ms=0", "overhead_ms=5"))
     for name in ("tune", "paged_prefix", "paged_chunked"):
-        script(name, "--out", tmp_path / "a")
-        script(name, "--out", tmp_path / "b", "--costs", path)
+        script(name, "--first", 40, "--out", tmp_path / "a")
+        script(name, "--first", 40, "--out", tmp_path / "b", "--costs", path)
     rows = [(tmp_path / folder / "tune.csv").read_text().splitlines()[1].split(",") for folder in "ab"]
     assert [float(b) - float(a) for a, b in zip(*rows)] == pytest.approx([0, 5, 5, 0])
     rows = [(tmp_path / folder / "paged_chunked.csv").read_text().splitlines()[1].split(",") for folder in "ab"]
