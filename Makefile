@@ -22,7 +22,7 @@ DEMO_RESULTS = orca_waste.csv orca_curves.csv orca_slo.csv orca_homogeneous.csv 
 ORCA_ARGS = $${REQUESTS:+--requests "$$REQUESTS"}
 ARGS = $(ORCA_ARGS) $${COSTS:+--costs "$$COSTS"}
 
-.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan test grade bench clean help
+.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan test grade readme check bench clean help
 
 # The scripts write into a folder of their own inside OUT, and their files move up when all of them are there: a run
 # that fails or is interrupted leaves nothing that looks done, and nothing of an earlier run is lost.
@@ -58,6 +58,12 @@ test:
 grade:
 	@sh tests/run --quiet --no-header -rs --tb=short tests/grade.py
 
+readme:
+	@"$$PYTHON" tests/readme.py --write
+
+check:
+	@"$$PYTHON" tests/readme.py --check
+
 bench:
 	@"$$PYTHON" tests/bench.py
 	@PYTHONPATH=lb2 "$$PYTHON" tests/bench_orca.py
@@ -78,6 +84,7 @@ help:
 	@echo "make measured       the fourth lab's predictions beside a real server's measurements; it writes $(MEASURED_RESULTS)"
 	@echo "make grade          check the result files in OUT against REQUESTS, whoever's program wrote them"
 	@echo "make test           the tests of the lab itself (pytest; put into .venv if it is missing)"
+	@echo "make readme         put what the programs print into README.md; make check says what there is stale or broken"
 	@echo "make bench          how fast the schedulers are"
 	@echo "make clean          remove the result files of all labs from OUT"
 	@echo

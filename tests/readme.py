@@ -1,0 +1,193 @@
+"""Is everything that README.md shows what the programs print, and do its links lead somewhere?
+
+    python3 tests/readme.py --write     run its commands and put their output into it (make readme)
+    python3 tests/readme.py --check     say what is stale, fails or leads nowhere; exit status 1 (make check)
+
+A fenced block whose first line begins with `$ ` is a session: each such line is run, in a copy of the project, and what it
+prints belongs below it. Commands in running text (`python3 lb2/...`, `make ...`) are run too, and must not fail; those with
+a placeholder in capitals, and make's own checks, are not. A number in running text stands between <!-- = FILE KEY --> and
+<!-- / --> and is read from a result file; KEY of a csv is COLUMN=VALUE,COLUMN: the row, and what to read in it.
+"""
+
+import argparse
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+SESSION = re.compile(r"^```[a-z]*\n(\$ .*?)^```$", re.M | re.S)
+NUMBER = re.compile(r"(<!-- = (\S+) (\S+) -->)(.*?)(<!-- / -->)")
+INLINE = re.compile(r"`((?:python3 lb2/|make\b)[^`]*)`")
+NOT_RUN = re.compile(r"[A-Z]{3,}|/path/|\.\.\.|^make (test|bench|check|readme|pictures|grade|clean|report)\b")
+LINK = re.compile(r"\]\(([^)\s]+)\)|<img[^>]* src=\"([^\"]+)\"")
+
+
+class Stale(Exception):
+    """What is wrong with the README, and what to run."""
+
+
+# --- running ------------------------------------------------------------------------------------------------------
+
+
+def copy_of(root, folder):
+    """A copy of the project to run commands in, and an environment in which python3 is this Python."""
+    hidden = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.html")
+    copy = Path(folder) / "project"
+    shutil.copytree(root, copy, ignore=hidden)
+    for result in [*(copy / "lb2").glob("*.txt"), *(copy / "lb2").glob("*.csv")]:
+        result.unlink()
+    python = Path(folder) / "bin" / "python3"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    makes = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OUT", "REQUESTS", "COSTS", "OPTIONS", "PYTHON", "MAKEOVERRIDES"}
+    kept = {name: value for name, value in os.environ.items() if name not in makes}
+    return copy, {**kept, "PATH": f"{python.parent}:{os.environ['PATH']}", "PYTHONUTF8": "1"}
+
+
+def runner(root, folder):
+    """A function that runs a command in a copy of the project and returns what it prints. It raises Stale if that fails."""
+    copy, environment = copy_of(root, folder)
+
+    def run(command):
+        done = subprocess.run(["sh", "-c", command], cwd=copy, env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode:
+            raise Stale(f"the command `{command}` fails with status {done.returncode}: {done.stdout.strip()[-300:]}")
+        return done.stdout
+
+    return run, copy
+
+
+# --- what belongs there -------------------------------------------------------------------------------------------
+
+
+def fresh_sessions(text, run):
+    """The text with the output of its sessions put in."""
+
+    def session(match):
+        commands = [line[2:] for line in match[1].splitlines() if line.startswith("$ ")]
+        shown = "".join(f"$ {command}\n{run(command)}" for command in commands)
+        return f"{match[0][: match.start(1) - match.start()]}{shown}```"
+
+    return SESSION.sub(session, text)
+
+
+def fresh_numbers(text, results):
+    """The text with its numbers read from the result files of a folder."""
+
+    def number(match):
+        before, name, key, _, after = match.groups()
+        return f"{before}{value(results / name, key)}{after}"
+
+    return NUMBER.sub(number, text)
+
+
+def value(path, key):
+    try:
+        if path.suffix == ".txt":
+            return dict(pair.split("=") for pair in path.read_text().split())[key]
+        *wanted, column = key.split(",")
+        with open(path, newline="") as file:
+            rows = [row for row in csv.DictReader(file) if all(row[c] == v for c, v in (pair.split("=") for pair in wanted))]
+        (row,) = rows
+        return row[column]
+    except (OSError, KeyError, ValueError) as error:
+        raise Stale(f"the number {path.name} {key} cannot be read: {error!r}") from None
+
+
+def fresh(text, run, results):
+    return fresh_numbers(fresh_sessions(text, run), results)
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------------
+
+
+def stale_lines(text, renewed):
+    """The first line that is not what the programs print."""
+    for number, (ours, theirs) in enumerate(zip(text.splitlines() + [""], renewed.splitlines() + [""]), start=1):
+        if ours != theirs:
+            return [f"line {number} is stale: run make readme\n  there   {ours}\n  printed {theirs}"]
+    return []
+
+
+def failing_commands(text, run):
+    for command in dict.fromkeys(INLINE.findall(SESSION.sub("", text))):
+        if not NOT_RUN.search(command):
+            try:
+                run(command)
+            except Stale as error:
+                yield str(error)
+
+
+def slug(heading):
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def broken_links(text, root):
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    anchors = {slug(heading) for heading in re.findall(r"^#+ (.+)$", prose, re.M)}
+    for match in LINK.finditer(prose):
+        target = match[1] or match[2]
+        if target.startswith("#"):
+            if target[1:] not in anchors:
+                yield f"the anchor {target} is no heading: mend the link"
+        elif not target.startswith(("https://", "http://")) and not (root / target.split("#")[0]).exists():
+            yield f"the link {target} leads to no file: mend it"
+
+
+def stale_pictures(pictures, drawn):
+    """Compare the committed pictures with fresh ones."""
+    names = {path.name for folder in (pictures, drawn) for path in folder.glob("*.svg")}
+    for name in sorted(names):
+        files = [folder / name for folder in (pictures, drawn)]
+        if not all(file.exists() for file in files) or files[0].read_bytes() != files[1].read_bytes():
+            yield f"the picture {name} is stale: run make pictures"
+
+
+def problems(text, root, run, copy):
+    """Every complaint, one line or more each."""
+    found = []
+    try:
+        found += stale_lines(text, fresh(text, run, copy / "lb2"))
+    except Stale as error:
+        found.append(f"{error}: mend it, then run make readme")
+    found += failing_commands(text, run)
+    found += broken_links(text, root)
+    try:
+        run("python3 lb2/pictures.py --out drawn")
+        found += stale_pictures(root / "lb2" / "pictures", copy / "drawn")
+    except Stale as error:
+        found.append(str(error))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--write", action="store_true", help="put the programs' output into README.md")
+    what.add_argument("--check", action="store_true", help="say what is stale or broken")
+    args = parser.parse_args()
+    text = README.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        run, copy = runner(ROOT, folder)
+        if args.write:
+            README.write_text(fresh(text, run, copy / "lb2"), encoding="utf-8")
+            return
+        found = problems(text, ROOT, run, copy)
+    for complaint in found:
+        print(f"README.md: {complaint}", file=sys.stderr)
+    print(f"README.md: {len(SESSION.findall(text))} sessions, {len(NUMBER.findall(text))} numbers, "
+          f"{len(LINK.findall(text))} links, and the pictures: {len(found) or 'nothing'} to mend")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
