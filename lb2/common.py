@@ -192,6 +192,11 @@ def throughput_tps(requests, schedule):
     return sum(requests.output_tokens) * 1_000_000 / max(schedule.finished_us)
 
 
+def slot_util(requests, schedule, slots):
+    """The share of the slots of all iterations in which a token was emitted."""
+    return sum(requests.output_tokens) / (slots * schedule.iterations)
+
+
 # --- the command line ---------------------------------------------------------------------------------------------
 
 

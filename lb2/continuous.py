@@ -18,7 +18,7 @@ Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 s
 
 from heapq import heappop, heappush
 
-from common import Schedule, arguments, count, pairs, requests_of, run, save, throughput_tps
+from common import Schedule, arguments, count, pairs, requests_of, run, save, slot_util, throughput_tps
 from cost import costs_of, decode_us, prefill_us
 
 
@@ -68,17 +68,17 @@ def main():
     args = parser.parse_args()
     requests, costs = requests_of(args), costs_of(args)
     result = schedule(requests, args.max_num_seqs, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
-    slot_util = sum(requests.output_tokens) / (args.max_num_seqs * result.iterations)
+    util = slot_util(requests, result, args.max_num_seqs)
     line = pairs(
         total_steps=result.iterations,
         throughput_tps=f"{throughput_tps(requests, result):.2f}",
-        slot_util=f"{slot_util:.4f}",
+        slot_util=f"{util:.4f}",
     )
     save(args.out, {"continuous.txt": line})
 
     print(f"Step 3: continuous batching, {args.max_num_seqs} slots")
     print(f"continuous.txt: {line}", end="")
-    print(f"Notice: {1 - slot_util:.0%} of the slots stood idle, and only when fewer requests than slots were left.")
+    print(f"Notice: {1 - util:.0%} of the slots stood idle, and only when fewer requests than slots were left.")
 
 
 if __name__ == "__main__":

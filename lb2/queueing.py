@@ -37,13 +37,19 @@ def play(requests, arrivals_us, max_num_seqs, costs):
     return [admitted - arrival for admitted, arrival in zip(result.admitted_us, arrivals_us)], max(result.finished_us)
 
 
-def queue_at(requests, draws, rps, max_num_seqs, costs=Costs()):
-    """(time-average of the waiting requests, p99 of their waits in ms), the draws pooled."""
+def waits_at(requests, draws, rps, max_num_seqs, costs=Costs()):
+    """(waits of all requests of all draws, sum of the draws' time spans), in microseconds."""
     waits_us, span_us = [], 0
     plays = (play(requests, at_rate(draw, rps), max_num_seqs, costs) for draw in draws)
     for more_waits_us, more_span_us in progress(plays, len(draws)):
         waits_us += more_waits_us
         span_us += more_span_us
+    return waits_us, span_us
+
+
+def queue_at(requests, draws, rps, max_num_seqs, costs=Costs()):
+    """(time-average of the waiting requests, p99 of their waits in ms), the draws pooled."""
+    waits_us, span_us = waits_at(requests, draws, rps, max_num_seqs, costs)
     return sum(waits_us) / span_us, percentile(waits_us, 99) / 1000  # the mean is Little's law
 
 
