@@ -1,5 +1,6 @@
 # make            the eight steps, in order, on REQUESTS into OUT
 # make orca       the second lab, the same way; make paged the third; make measured and make plan the fourth
+# make pictures   what they show, drawn; into lb2/pictures unless OUT is given
 # make help       everything else
 
 PYTHON = python3
@@ -22,7 +23,7 @@ DEMO_RESULTS = orca_waste.csv orca_curves.csv orca_slo.csv orca_homogeneous.csv 
 ORCA_ARGS = $${REQUESTS:+--requests "$$REQUESTS"}
 ARGS = $(ORCA_ARGS) $${COSTS:+--costs "$$COSTS"}
 
-.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan test grade readme check bench clean help
+.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan pictures test grade readme check bench clean help
 
 # The scripts write into a folder of their own inside OUT, and their files move up when all of them are there: a run
 # that fails or is interrupted leaves nothing that looks done, and nothing of an earlier run is lost.
@@ -51,6 +52,9 @@ $(STEPS) $(QUESTIONS) plan:
 
 $(DEMOS):
 	@"$$PYTHON" lb2/$@.py --out "$$OUT" $(ORCA_ARGS) $(OPTIONS)
+
+pictures:
+	@"$$PYTHON" lb2/pictures.py $(if $(filter file,$(origin OUT)),,--out "$$OUT") $(ARGS)
 
 test:
 	@sh tests/run tests
@@ -82,6 +86,7 @@ help:
 	@echo "make QUESTION       one of them: $(QUESTIONS)"
 	@echo "make plan           the fourth lab: what load REQUESTS may become (plan.py --help has the options); it writes $(PLAN_RESULTS)"
 	@echo "make measured       the fourth lab's predictions beside a real server's measurements; it writes $(MEASURED_RESULTS)"
+	@echo "make pictures       draw what the labs show, as SVG; in lb2/pictures unless OUT is given"
 	@echo "make grade          check the result files in OUT against REQUESTS, whoever's program wrote them"
 	@echo "make test           the tests of the lab itself (pytest; put into .venv if it is missing)"
 	@echo "make readme         put what the programs print into README.md; make check says what there is stale or broken"
