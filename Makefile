@@ -23,7 +23,7 @@ DEMO_RESULTS = orca_waste.csv orca_curves.csv orca_slo.csv orca_homogeneous.csv 
 ORCA_ARGS = $${REQUESTS:+--requests "$$REQUESTS"}
 ARGS = $(ORCA_ARGS) $${COSTS:+--costs "$$COSTS"}
 
-.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan pictures test grade readme check bench clean help
+.PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan pictures report test grade readme check bench clean help
 
 # The scripts write into a folder of their own inside OUT, and their files move up when all of them are there: a run
 # that fails or is interrupted leaves nothing that looks done, and nothing of an earlier run is lost.
@@ -56,6 +56,9 @@ $(DEMOS):
 pictures:
 	@"$$PYTHON" lb2/pictures.py $(if $(filter file,$(origin OUT)),,--out "$$OUT") $(ARGS)
 
+report:
+	@"$$PYTHON" lb2/report.py --out "$$OUT" $(ARGS) $(OPTIONS)
+
 test:
 	@sh tests/run tests
 
@@ -75,7 +78,7 @@ bench:
 
 clean:
 	@cd "$$OUT" && rm -rf $(RESULTS) $(DEMO_RESULTS) $(QUESTION_RESULTS) $(MEASURED_RESULTS) $(PLAN_RESULTS) \
-		costs.txt .lab.*
+		costs.txt report.html .lab.*
 
 help:
 	@echo "make, make all      the eight steps, in order; they write $(RESULTS)"
@@ -87,6 +90,7 @@ help:
 	@echo "make plan           the fourth lab: what load REQUESTS may become (plan.py --help has the options); it writes $(PLAN_RESULTS)"
 	@echo "make measured       the fourth lab's predictions beside a real server's measurements; it writes $(MEASURED_RESULTS)"
 	@echo "make pictures       draw what the labs show, as SVG; in lb2/pictures unless OUT is given"
+	@echo "make report         all of it on one page for REQUESTS, to send on: report.html"
 	@echo "make grade          check the result files in OUT against REQUESTS, whoever's program wrote them"
 	@echo "make test           the tests of the lab itself (pytest; put into .venv if it is missing)"
 	@echo "make readme         put what the programs print into README.md; make check says what there is stale or broken"

@@ -21,6 +21,7 @@ CALIBRATE = [FOLDER / "closed_01.json.gz", FOLDER / "closed_16.json.gz"]
 PREDICT = [FOLDER / "closed_04.json.gz", FOLDER / "open_060.json.gz"]
 MEASURES = ["p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p99_itl_ms", "throughput_tps"]
 HEADER = ["run", "measure", "measured", "predicted", "error_percent"]
+MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS = 32, 2048  # of the recorded server
 NOISE_PERCENT = 20  # fixtures/measured/README.md: identical runs of that machine differed by 5 to 40 %
 
 
@@ -100,8 +101,9 @@ def main():
                         help="runs to fit the costs to (default: closed_01 and closed_16 of fixtures/measured)")
     parser.add_argument("--predict", nargs="+", type=Path, default=PREDICT, metavar="BENCH.json",
                         help="runs to predict (default: closed_04 and open_060)")
-    parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="the server's (default: 32)")
-    parser.add_argument("--max-num-batched-tokens", type=count, default=2048, metavar="N", help="the server's (default: 2048)")
+    parser.add_argument("--max-num-seqs", type=count, default=MAX_NUM_SEQS, metavar="N", help="the server's (default: 32)")
+    parser.add_argument("--max-num-batched-tokens", type=count, default=MAX_NUM_BATCHED_TOKENS, metavar="N",
+                        help="the server's (default: 2048)")
     args = parser.parse_args()
     costs = fit([load_bench(path) for path in args.calibrate])
     benches = [load_bench(path) for path in args.predict]

@@ -1,8 +1,9 @@
 """What does each lesson of the labs look like?
 
-Six pictures, drawn from the numbers that the scripts write: the same functions, the same settings.
+Seven pictures, drawn from the numbers that the scripts write: the same functions, the same settings.
 
     python3 lb2/pictures.py        writes slots.svg queue.svg tune.svg paged.svg orca_curves.svg orca_reservation.svg
+                                   measured.svg, into lb2/pictures unless --out says otherwise
 
 A ..._data function plays requests, and the draw_... function makes of what it returns the text of an SVG file. Blue is
 what one hopes for and vermilion what one pays, in all of them; words beside the lines say which is which.
@@ -13,6 +14,7 @@ from itertools import product
 from pathlib import Path
 
 import continuous
+import measured
 import orca_curves
 import orca_reservation
 import paged_prefix
@@ -20,7 +22,9 @@ import paged_preemption
 import queueing
 import static
 import tune
-from common import REQUESTS_FILE, BadInput, arguments, load_requests, percentile, run, save, slot_util, throughput_tps
+from calibrate import fit, load_bench
+from common import REQUESTS_FILE, BadInput, arguments, percentile, requests_of, run, save, slot_util, throughput_tps
+from cost import Costs, costs_of
 from orca_model import CAPACITY_TOKENS
 from orca_workload import RECORDED, load_workload
 from svg import LINE, MARGIN, WIDTH, Panel, Scale, axes, bar, decades, draw, from_zero, group, line, marks, number
@@ -66,8 +70,10 @@ def across(panel, value):
 # --- slots --------------------------------------------------------------------------------------------------------
 
 
-def slots_data(requests, slots=SLOTS):
-    return requests, slots, static.schedule(requests, slots), continuous.schedule(requests, slots)
+def slots_data(requests, costs=Costs(), slots=SLOTS):
+    """The requests, the slots and the Schedules of both batchings."""
+    both = (module.schedule(requests, slots, None, costs.prefill_us, costs.decode_us) for module in (static, continuous))
+    return requests, slots, *both
 
 
 def stays(schedule, slots, until_us):
@@ -145,14 +151,14 @@ def draw_slots(requests, slots, by_batch, by_iteration):
 # --- queue --------------------------------------------------------------------------------------------------------
 
 
-def queue_data(requests, max_num_seqs=MAX_NUM_SEQS, noted_rps=NOTED_RPS):
+def queue_data(requests, costs=Costs(), max_num_seqs=MAX_NUM_SEQS, noted_rps=NOTED_RPS):
     """max_num_seqs, noted_rps and [(requests per second, mean wait in ms, p99 wait in ms), ...]."""
     n = len(requests.output_tokens)
     draws = [queueing.unit_arrivals(seed, n) for seed in range(queueing.DRAWS)]
     rates_rps = RATES_RPS if n <= REQUESTS_DRAWN else RATES_RPS[3::5]  # a long list makes smooth curves, slowly
     points = []
     for rps in sorted({*rates_rps, *noted_rps}):
-        waits_us, _ = queueing.waits_at(requests, draws, rps, max_num_seqs)
+        waits_us, _ = queueing.waits_at(requests, draws, rps, max_num_seqs, costs)
         points.append((rps, sum(waits_us) / len(waits_us) / 1000, percentile(waits_us, 99) / 1000))
     return max_num_seqs, noted_rps, points
 
@@ -188,8 +194,9 @@ def draw_queue(max_num_seqs, noted_rps, points):
 # --- tune ---------------------------------------------------------------------------------------------------------
 
 
-def tune_data(requests, target_ms=TARGET_MS, up_to=UP_TO):
-    return target_ms, [tune.measure(requests, n) for n in range(1, min(up_to, len(requests.output_tokens)) + 1)]
+def tune_data(requests, costs=Costs(), target_ms=TARGET_MS, up_to=UP_TO):
+    """The target and a tune.Point for each concurrency."""
+    return target_ms, [tune.measure(requests, n, costs) for n in range(1, min(up_to, len(requests.output_tokens)) + 1)]
 
 
 def draw_tune(target_ms, points):
@@ -230,21 +237,21 @@ def draw_tune(target_ms, points):
 # --- paged --------------------------------------------------------------------------------------------------------
 
 
-def paged_data(requests):
+def paged_data(requests, costs=Costs()):
     """Tokens per second by (whole prompt reserved?, how to resume), the ratios of TTFT, and where they pass RATIO."""
     throughputs = {
         (reserve, resume): [
-            (limit, throughput_tps(requests, paged_preemption.measure(requests, reserve, resume, limit)))
+            (limit, throughput_tps(requests, paged_preemption.measure(requests, reserve, resume, limit, costs)))
             for limit in sorted({*LIMITS, *paged_preemption.MAX_NUM_SEQS})
         ]
         for reserve, resume in product((False, True), ("recompute", "swap"))
     }
     lengths = sorted({*SYSTEM_TOKENS, *paged_prefix.SYSTEM_TOKENS})
-    measured = [paged_prefix.measure(requests, tokens) for tokens in lengths]
+    measured = [paged_prefix.measure(requests, tokens, costs) for tokens in lengths]
     beyond = None
     if measured[-1][1] > paged_prefix.RATIO * measured[-1][2]:  # else it lies outside the picture, perhaps far away
-        beyond = paged_prefix.shortest_beyond(requests, paged_prefix.RATIO)
-        measured = sorted({*measured, paged_prefix.measure(requests, beyond)})
+        beyond = paged_prefix.shortest_beyond(requests, paged_prefix.RATIO, costs)
+        measured = sorted({*measured, paged_prefix.measure(requests, beyond, costs)})
     return throughputs, [(tokens, off / on) for tokens, off, on in measured], beyond
 
 
@@ -389,22 +396,61 @@ def draw_reservation(requests, runs):
     )
 
 
+# --- measured -----------------------------------------------------------------------------------------------------
+
+
+def measured_data():
+    """[(run, closed loop?, concurrency, p99 TTFT measured, predicted, in ms), ...] of the recorded runs, and the runs
+    that the predictions were calibrated on."""
+    benches = [load_bench(path) for path in (*measured.CALIBRATE, *measured.PREDICT)]
+    costs = fit(benches[: len(measured.CALIBRATE)])
+    points = []
+    for bench in benches:
+        rows, *_ = measured.compare(bench, costs, measured.MAX_NUM_SEQS, measured.MAX_NUM_BATCHED_TOKENS)
+        (row,) = [row for row in rows if row.measure == "p99_ttft_ms"]
+        points.append((bench.name, bench.closed, bench.concurrency, row.measured, row.predicted))
+    return points, [bench.name for bench in benches[: len(measured.CALIBRATE)]]
+
+
+def draw_measured(points, calibrated):
+    """Measured and predicted p99 TTFT against concurrency: the closed loops as lines, an open loop as points."""
+    most = max(point[2] for point in points)
+    panel = Panel("ttft", Scale(0, most, LEFT, RIGHT - 96), from_zero([ms for p in points for ms in p[3:]], 356, 106))
+    closed = sorted((point for point in points if point[1]), key=lambda point: point[2])
+    pieces, labels = [axes(panel, "requests under way", "p99 TTFT in ms")], []
+    for name, kind, shape, column in (("measured", "ink", "circle", 3), ("predicted", "good", "square", 4)):
+        way = [(point[2], point[column]) for point in closed]
+        alone = [(point[2], point[column]) for point in points if not point[1]]
+        pieces.append(group(kind, name, line(panel, way, dashed=column == 4), marks(panel, shape, way)))
+        pieces.append(group(kind, f"{name} open", marks(panel, shape, alone)))
+        labels.append((way[-1][1], name, "" if kind == "ink" else kind))
+    for _, _, concurrency, theirs, ours in (point for point in points if not point[1]):
+        place, top, bottom = panel.x.at(concurrency), panel.y.at(theirs), panel.y.at(ours)
+        pieces.append(group("ink", "miss", rule(place, top, place, bottom)))
+        pieces.append(text(place - 12, top + 6, f"open loop, {100 * (ours / theirs - 1):+.0f} %", "end"))
+    said = "; ".join(f"{name} {theirs:,.0f} and {ours:,.0f} ms" for name, _, _, theirs, ours in points)
+    return picture(
+        "How far are predictions from a real server?",
+        f"p99 TTFT, measured and predicted: {said}. Calibrated on {' and '.join(calibrated)}.",
+        416,
+        text(MARGIN, 62, "vLLM on two CPU cores; calibrated on 1 and 16 clients"),
+        draw(panel, *pieces, *names(panel, labels)),
+    )
+
+
 # --- all of them --------------------------------------------------------------------------------------------------
 
 
-def main():
-    parser = arguments(__doc__)
-    parser.set_defaults(out=FOLDER)
-    args = parser.parse_args()
-    requests = load_requests(args.requests)
-    records = RECORDED if args.requests == REQUESTS_FILE else args.requests  # the second lab's requests have gaps
+def drawn(requests, costs, target_ms, records):
+    """({file name: picture}, [why another is not drawn, ...]); records: the file of the second lab's requests."""
     recipes = {
-        "slots.svg": lambda: draw_slots(*slots_data(requests)),
-        "queue.svg": lambda: draw_queue(*queue_data(requests)),
-        "tune.svg": lambda: draw_tune(*tune_data(requests)),
-        "paged.svg": lambda: draw_paged(*paged_data(requests)),
+        "slots.svg": lambda: draw_slots(*slots_data(requests, costs)),
+        "queue.svg": lambda: draw_queue(*queue_data(requests, costs)),
+        "tune.svg": lambda: draw_tune(*tune_data(requests, costs, target_ms)),
+        "paged.svg": lambda: draw_paged(*paged_data(requests, costs)),
         "orca_curves.svg": lambda: draw_curves(*curves_data(load_workload(records))),
         "orca_reservation.svg": lambda: draw_reservation(*reservation_data(load_workload(records), records)),
+        "measured.svg": lambda: draw_measured(*measured_data()),
     }
     pictures, refused = {}, []
     for name, recipe in recipes.items():
@@ -412,6 +458,19 @@ def main():
             pictures[name] = recipe()
         except BadInput as error:
             refused.append(f"{name} is not drawn: {error}")
+    return pictures, refused
+
+
+def records_of(args):
+    """The second lab's requests have gaps: the recorded ones, unless the arguments name a file of one's own."""
+    return RECORDED if args.requests == REQUESTS_FILE else args.requests
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.set_defaults(out=FOLDER)
+    args = parser.parse_args()
+    pictures, refused = drawn(requests_of(args), costs_of(args), TARGET_MS, records_of(args))
     save(args.out, pictures)
     print("\n".join([f"Pictures in {args.out}:", *pictures, *refused]))
 

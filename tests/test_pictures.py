@@ -19,8 +19,8 @@ from orca_workload import Workload
 from queueing import at_rate, unit_arrivals
 from test_cli import make
 
-NAMES = ["orca_curves.svg", "orca_reservation.svg", "paged.svg", "queue.svg", "slots.svg", "tune.svg"]
-SCRIPTS = ["static", "continuous", "compare", "queueing", "tune", "paged_preemption", "paged_prefix", "orca_curves",
+NAMES = ["measured.svg", "orca_curves.svg", "orca_reservation.svg", "paged.svg", "queue.svg", "slots.svg", "tune.svg"]
+SCRIPTS = ["measured", "static", "continuous", "compare", "queueing", "tune", "paged_preemption", "paged_prefix", "orca_curves",
            "orca_reservation"]
 XMLNS = "{http://www.w3.org/2000/svg}"
 COMMITTED = {name: (LAB / "pictures" / name).read_text() for name in NAMES}
@@ -230,6 +230,17 @@ def test_orca_reservation(results):
     assert [line for line in said if line in set(modes)] == modes, "a bar's name stands beside it, in the file's order"
 
 
+def test_measured(results):
+    """The runs that are predicted are where measured.csv says; those that the costs were fitted to are beside them."""
+    x, y, series = panel_of(COMMITTED["measured.svg"], "ttft")
+    table = {row["run"]: row for row in rows(results / "measured.csv") if row["measure"] == "p99_ttft_ms"}
+    for column in ("measured", "predicted"):
+        closed, alone = marks(series[column]), marks(series[f"{column} open"])
+        assert [round(x.value(at)) for at, _ in closed] == [1, 4, 16] and len(alone) == 1
+        assert y.is_at(closed[1][1], table["closed_04"][column])
+        assert y.is_at(alone[0][1], table["open_060"][column])
+
+
 # --- words that can be read ---------------------------------------------------------------------------------------
 
 THIN, WIDE = set("ijlftrI1 .,:;'!|()[]/-"), set("mwMWGOQ@%")
@@ -361,7 +372,7 @@ def test_a_long_list_is_shown_by_its_beginning(slots):
     """Both pictures of 3000 requests stop at one moment, before which every slot's time is accounted for."""
     r = Random(1)
     requests = Requests([r.randint(1, 600) for _ in range(3000)], [r.randint(1, 1000) for _ in range(3000)])
-    data = pictures.slots_data(requests, slots)
+    data = pictures.slots_data(requests, slots=slots)
     text = pictures.draw_slots(*data)
     assert_legible(text)
     for name in ("static", "continuous"):
@@ -416,23 +427,24 @@ def test_what_cannot_be_drawn_is_said_and_left_out(tmp_path):
     path.write_text('[{"prompt_tokens": 10, "output_tokens": 3}]')
     done = make("pictures", f"OUT={tmp_path / 'out'}", f"REQUESTS={path}")
     assert done.returncode == 0 and done.stdout.count("is not drawn: ") == done.stdout.count("gap, the seconds") == 2
-    assert sorted(files(tmp_path / "out")) == ["paged.svg", "queue.svg", "slots.svg", "tune.svg"]
+    assert sorted(files(tmp_path / "out")) == ["measured.svg", "paged.svg", "queue.svg", "slots.svg", "tune.svg"]
     path.write_text('[{"gap": 1, "prompt_tokens": 9590, "output_tokens": 3}]')
     done = script("pictures", "--requests", path, "--out", tmp_path / "more")
     assert "paged.svg is not drawn: request 0 can never fit" in done.stdout
-    assert sorted(files(tmp_path / "more")) == ["queue.svg", "slots.svg", "tune.svg"]
+    assert sorted(files(tmp_path / "more")) == ["measured.svg", "queue.svg", "slots.svg", "tune.svg"]
     path.write_text('[{"gap": 1, "prompt_tokens": 10, "output_tokens": 513}]')
     done = script("pictures", "--requests", path, "--out", tmp_path / "most")
     assert "orca_reservation.svg is not drawn" in done.stdout and "which max_gen declares, found 513" in done.stdout
     assert sorted(files(tmp_path / "most")) == sorted({*NAMES} - {"orca_reservation.svg"})
 
 
-def test_all_six_are_drawn_of_requests_with_gaps(tmp_path):
+def test_all_are_drawn_of_requests_with_gaps(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text('[{"gap": 1, "prompt_tokens": 10, "output_tokens": 3}]')
     assert "not drawn" not in script("pictures", "--requests", path, "--out", tmp_path / "out").stdout
     drawn = files(tmp_path / "out")
-    assert sorted(drawn) == NAMES and all(drawn[name].decode() != COMMITTED[name] for name in NAMES)
+    assert sorted(drawn) == NAMES
+    assert [name for name in NAMES if drawn[name].decode() == COMMITTED[name]] == ["measured.svg"], "the recorded runs'"
 
 
 def test_make_pictures_writes_beside_the_scripts_unless_it_is_told_where():
