@@ -19,10 +19,7 @@ FLOAT_ERROR = Fraction(1, 10**9)  # relative; far above what adding floats loses
 
 
 class Defect(Exception):
-    """What keeps a file from being read: where in it, what was found, what belongs there, the likely mistake."""
-
-    def __init__(self, where, got, expected, likely):
-        super().__init__(where, got, expected, likely)
+    """What keeps a file from being read; args: where in it, what was found, what belongs there, the likely mistake."""
 
 
 class Number(NamedTuple):

@@ -473,6 +473,12 @@ def test_what_follows_from_odd_requests_is_still_checked(graded, requests, file,
     assert named_by(failures, file, phrase)
 
 
+def test_what_was_found_is_quoted_and_cut_short(copy, replays):
+    text("maxseqs.txt", lambda old: "5\u00b7" + "!" * 100 + "\n" + old)(copy)
+    (_, _, message), = findings(copy, replays)[0]
+    assert f"got:       '5\\xb7{'!' * 51}...\n" in message
+
+
 @pytest.mark.parametrize("written, exact, agrees", [
     ("0.25", "0.2502", True),
     ("0.25", "0.2599", True),  # cut off
