@@ -36,7 +36,7 @@ def measure(requests, reserve, resume, max_num_seqs, costs=Costs()):
                     swap_us=swap_us if resume == "swap" else None)
 
 
-def print_notices(results):
+def print_notices(results, costs):
     """What the table says. results: {(reserve, resume, limit): (preemptions, tokens per second)}."""
     if not any(preemptions for preemptions, _ in results.values()):
         print("Notice: Nothing was preempted: the cache has room for all that may run together.")
@@ -49,11 +49,13 @@ def print_notices(results):
     for reserve, words in ((True, "With"), (False, "Without")):
         limits = {limit: results[reserve, "recompute", limit][1] for limit in MAX_NUM_SEQS}
         best = max(limits, key=limits.get)
-        print(f"{words} the reservation (recompute), the best limit of {', '.join(map(str, limits))} is {best}: "
-              f"{limits[best]:.0f} tokens/s, against {limits[MAX_NUM_SEQS[-1]]:.0f} at {MAX_NUM_SEQS[-1]}.")
+        served = ", ".join(f"{tps:.0f} at {limit}" for limit, tps in limits.items())
+        print(f"{words} the reservation, recomputing, the best limit is {best}: {served} tokens/s.")
         gains = [results[reserve, "swap", limit][1] / limits[limit] - 1 for limit in MAX_NUM_SEQS]
         print(f"{words} it, swapping instead of recomputing changes tokens/s by "
               f"{', '.join(f'{gain:+.1%} at {limit}' for gain, limit in zip(gains, limits))}.")
+    print(f"A token moved out and back takes {2 * swap_us(1000) / 1000:.1f} us, one computed again "
+          f"{costs.prefill_us(1000) / 1000:.1f} us and a place in the budget.")
 
 
 def main():
@@ -69,7 +71,7 @@ def main():
     save(args.out, {"paged_preemption.csv": table(HEADER, rows)})
     print("Preemption: paged_preemption.csv")
     print(aligned(HEADER, rows), end="")
-    print_notices(results)
+    print_notices(results, costs)
 
 
 if __name__ == "__main__":

@@ -145,14 +145,15 @@ class Lab:
         missing = (n for n in range(1, self.up_to + 1) if self.closed_loop(n).p99_ms > TARGET_MS)
         return next(missing, self.up_to + 1) - 1
 
-    def require(self, name, where, number, exact, decimals, rule, candidates, otherwise):
-        """Fail unless the number is the exact one; candidates: (what a known mistake would give, its name)."""
+    def require(self, name, key, number, exact, rule, mistakes, otherwise, row=""):
+        """Fail unless the number is the exact one; mistakes: (what a known one would give, its name)."""
+        decimals = ARTIFACTS[name].columns[key]
         if number.says(exact, decimals) if decimals else number.value == exact:
             return
         like = number.resembles if decimals else number.value.__eq__
-        named = (sentence for value, sentence in candidates if value != exact and like(value))
+        named = (sentence for value, sentence in mistakes if value != exact and like(value))
         likely = TOO_COARSE if decimals and number.agrees(exact) else next(named, otherwise)
-        self.wrong(name, where, number.text, f"{float(exact):.{decimals}f}", rule, likely)
+        self.wrong(name, key + row, number.text, f"{float(exact):.{decimals}f}", rule, likely)
 
 
 # --- the files as such --------------------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ def total_steps(lab, name):
         ]
     mistakes += [(lab.tokens, "one request was served at a time")]
     mistakes += [(lab.replay(name, n).iterations, f"{n} slots instead of {SLOTS}") for n in (8, 32, 64)]
-    lab.require(name, "total_steps", number, steps, 0, RULES[name], mistakes,
+    lab.require(name, "total_steps", number, steps, RULES[name], mistakes,
                 "other requests than REQUESTS, another order, or tokens lost: each needs output_tokens iterations")
 
 
@@ -210,7 +211,7 @@ def slot_util(lab, name):
         mistakes += [(Fraction(lab.tokens, held), "slots of the last part-filled batch were left out: all 16 count")]
     else:
         mistakes += [(1, "slots that nobody used were left out: all 16 count")]
-    lab.require(name, "slot_util", number, util, 4, f"output tokens / ({SLOTS} slots x total_steps)", mistakes,
+    lab.require(name, "slot_util", number, util, f"output tokens / ({SLOTS} slots x total_steps)", mistakes,
                 "other requests than REQUESTS, or a total_steps that is wrong itself")
 
 
@@ -434,7 +435,7 @@ def costs(lab, name):
         ("total_prefill_ms", prefill, [(decode, swap)]),
         ("total_decode_ms", decode, [(prefill, swap), (batched, shared)]),
     ):
-        lab.require(name, key, numbers[key], exact, 2,
+        lab.require(name, key, numbers[key], exact,
                     "each request served alone: 0.05 ms a prompt token, 8 ms an output token",
                     mistakes + other_units(exact), other)
     share = decode / (prefill + decode)
@@ -444,7 +445,7 @@ def costs(lab, name):
         (decode / prefill, "decode / prefill, not decode / (prefill + decode)"),
         (batched / (prefill + batched), shared),
     ]
-    lab.require(name, "decode_share", numbers["decode_share"], share, 4, "decode / (prefill + decode)", mistakes, other)
+    lab.require(name, "decode_share", numbers["decode_share"], share, "decode / (prefill + decode)", mistakes, other)
 
 
 # --- tune.txt, tune.csv -------------------------------------------------------------------------------------------
@@ -452,7 +453,7 @@ def costs(lab, name):
 
 def target(lab, name):
     number = lab.need(name)["target_ttft_ms"]
-    lab.require(name, "target_ttft_ms", number, TARGET_MS, 2, f"step 8 runs with a target of {TARGET_MS} ms",
+    lab.require(name, "target_ttft_ms", number, TARGET_MS, f"step 8 runs with a target of {TARGET_MS} ms",
                 other_units(Fraction(TARGET_MS)), "another target was given, or the TTFT reached was written")
 
 
@@ -531,9 +532,10 @@ def curve_values(lab, name):
 
 def ttft(lab, name, concurrency, number, key, exact, mistakes):
     mistakes = [*mistakes, *other_units(exact), (DECODE_MS, "prefill is left out, though the throughputs count it")]
-    lab.require(name, f"{key} at concurrency={concurrency}", number, exact, 2,
+    lab.require(name, key, number, exact,
                 "TTFT is the iteration that admits the request; its p99 interpolates, as numpy.percentile does",
-                mistakes, "only its own prefill was counted, or requests were taken in another order")
+                mistakes, "only its own prefill was counted, or requests were taken in another order",
+                f" at concurrency={concurrency}")
 
 
 def curve_agrees(lab, name):

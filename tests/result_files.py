@@ -83,8 +83,8 @@ def pairs_of(text, columns):
     form = " ".join(f"{key}=..." for key in columns)
     found = {}
     for word in text.split():
-        key, equals, value = word.partition("=")
-        if not equals or not key or not value:
+        key, _, value = word.partition("=")
+        if not value:
             blanks = " =" in text or "= " in text
             likely = "blanks around =" if blanks else "a heading, a unit or a message was written into the file"
             raise Defect("unexpected text", shown(word), form, likely)

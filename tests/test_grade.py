@@ -207,6 +207,9 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
         "static.txt", "slots of the last part-filled batch were left out",
         put("static.txt", slot_util=TOKENS / sum(len(batch) * max(batch) for batch in BATCHES))),
     "used slots only": ("continuous.txt", "slots that nobody used", put("continuous.txt", slot_util="1.0000")),
+    "util of continuous": (
+        "static.txt", SWAPPED,
+        lambda folder: put("static.txt", slot_util=read_pairs(folder / "continuous.txt")["slot_util"])(folder)),
     "util in percent": ("continuous.txt", "a percentage", put("continuous.txt", slot_util=times(100))),
     "idle share": (
         "static.txt", "the idle share", put("static.txt", slot_util=lambda old: f"{1 - float(old):.4f}")),
@@ -232,9 +235,14 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "speedup not the ratio": ("compare.txt", "from another run", put("compare.txt", speedup="2.400")),
     "speedup upside down": ("compare.txt", "upside down", put("compare.txt", speedup=lambda old: 1 / float(old))),
     "speedup in percent": ("compare.txt", "a percentage, not a factor", put("compare.txt", speedup=times(100))),
+    "gain in percent": ("compare.txt", "a percentage, not a factor", put("compare.txt", speedup="156.5")),
     "gain for speedup": ("compare.txt", "the gain", put("compare.txt", speedup=lambda old: float(old) - 1)),
     "one digit compared": ("compare.txt", "too few digits", put("compare.txt", static_tps="5e2", speedup="2.5")),
     "one digit of speedup": ("compare.txt", "too few digits", put("compare.txt", speedup="3")),
+    "no throughput right": (
+        "compare.txt static.txt continuous.txt tune.txt", "at least 1.8",
+        lambda folder: (slow_continuous(folder), put("static.txt", throughput_tps="777")(folder),
+                        put("tune.txt", throughput_at_target="777")(folder))),
     "small speedup": ("compare.txt continuous.txt", "at least 1.8", slow_continuous),
     "limit of 16": (
         "maxseqs.txt", "the batch size of steps 1 to 4",
@@ -244,7 +252,7 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "rates out of order": ("queue.csv", "rows out of order: rates rise", table("queue.csv", misordered)),
     "rate left out": ("queue.csv", "a row is missing", table("queue.csv", lambda rows: rows[:-1])),
     "rate twice": ("queue.csv", "a rate is there twice", table("queue.csv", lambda rows: rows + rows[-1:])),
-    "other rates": ("queue.csv", "other rates were run", column("queue.csv", "rps", times(2))),
+    "other rates": ("queue.csv", "got:       10 20 40 80", column("queue.csv", "rps", times(2))),
     "waits out of order": (
         "queue.csv", "p99_wait_ms rises strictly",
         table("queue.csv", lambda rows: [[*row[:2], wait[2]] for row, wait in zip(rows, misordered(rows))])),
@@ -261,6 +269,7 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
         lambda folder: put("cost.txt", total_prefill_ms=read_pairs(folder / "cost.txt")["total_decode_ms"])(folder)),
     "decode shared": ("cost.txt", "batching shares the decode", put("cost.txt", decode_share="0.8956")),
     "share in percent": ("cost.txt", "a percentage", put("cost.txt", decode_share=times(100))),
+    "decode over prefill": ("cost.txt", "decode / prefill, not", put("cost.txt", decode_share="94.3453")),
     "share of prefill": ("cost.txt", "share of prefill", put("cost.txt", decode_share="0.0105")),
     "percent sign": ("cost.txt", "a percentage", put("cost.txt", decode_share="98.95%")),
     "target in s": ("tune.txt", "in seconds", put("tune.txt", target_ttft_ms="0.2")),
@@ -291,6 +300,9 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "no curve": ("tune.csv", "the scan stopped early", table("tune.csv", lambda rows: rows[:1])),
     "TTFT in s": ("tune.csv", "in seconds", column("tune.csv", "mean_ttft_ms", times(0.001))),
     "TTFT without prefill": ("tune.csv", "prefill is left out", column("tune.csv", "mean_ttft_ms", lambda old: "8.00")),
+    "a p99 too low": (
+        "tune.csv", "requests were taken in another order",
+        table("tune.csv", lambda rows: [*rows[:14], [*rows[14][:2], "180.00", rows[14][3]], *rows[15:]])),
     "curve of another run": (
         "tune.csv", "another run than this curve",
         table("tune.csv", lambda rows: [*rows[:9], [*rows[9][:2], "250.00", rows[9][3]], *rows[10:]])),
@@ -300,13 +312,14 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "wrong header": (
         "queue.csv", "the header is missing", text("queue.csv", lambda old: old.replace("wait_ms", "wait (ms)"))),
     "semicolons": ("tune.csv", "not separated by commas", text("tune.csv", lambda old: old.replace(",", ";"))),
-    "row cut short": ("queue.csv", "a row was cut short", text("queue.csv", lambda old: old.rpartition(",")[0])),
+    "row cut short": ("queue.csv", "file:      queue.csv, row 4\n", text("queue.csv", lambda old: old.rpartition(",")[0])),
     "a huge cell": ("queue.csv", "another format under the name", text("queue.csv", lambda old: old + "1" * 200_000)),
     "key twice": ("static.txt", "appended to instead of written anew", text("static.txt", lambda old: old * 2)),
     "misspelt key": ("cost.txt", "an unknown key", text("cost.txt", lambda old: old.replace("share", "ratio"))),
     "key too few": ("cost.txt", "the key is missing", text("cost.txt", lambda old: old.rpartition(" ")[0])),
     "a heading": ("maxseqs.txt", "a heading, a unit or a message", text("maxseqs.txt", lambda old: "Step 5\n" + old)),
-    "blanks around =": ("maxseqs.txt", "blanks around =", text("maxseqs.txt", lambda old: old.replace("=", " = "))),
+    "a blank before =": ("maxseqs.txt", "blanks around =", text("maxseqs.txt", lambda old: old.replace("=", " ="))),
+    "a blank after =": ("maxseqs.txt", "blanks around =", text("maxseqs.txt", lambda old: old.replace("=", "= "))),
     "commas": ("compare.txt", "pairs are separated by blanks", text("compare.txt", lambda old: old.replace(" ", ", "))),
     "a unit": ("tune.txt", "a unit, or a message", put("tune.txt", target_ttft_ms="200ms")),
     "NaN in a pair": ("continuous.txt", "NaN or infinity", put("continuous.txt", throughput_tps="nan")),
@@ -473,6 +486,26 @@ def test_what_follows_from_odd_requests_is_still_checked(graded, requests, file,
     assert named_by(failures, file, phrase)
 
 
+def test_the_mean_is_recognised_where_it_meets_the_target_to_the_end_of_the_scan(right, tmp_path):
+    (tmp_path / "requests.json").write_text(json.dumps(records((20, 1), (20, 2), (20, 3)) * 1000))
+    lab = grade.Lab(right, tmp_path / "requests.json")
+    assert lab.up_to == 256  # whose first burst is 256 x 1 ms + 8 ms, for more than 1 in 100
+    assert grade.misjudged(lab, 256, 192) == "the mean was used instead of the p99"
+
+
+def test_the_command_to_rerun_is_complete(right, tmp_path):
+    (tmp_path / "requests.json").write_text(json.dumps(records((1, 1))))
+    for lab, command in (
+        (grade.Lab(), "python3 lb2/cost.py, then make grade"),
+        (grade.Lab(requests_file=tmp_path / "requests.json"), "python3 lb2/cost.py, then make grade REQUESTS="),
+        (grade.Lab(right), "the program that wrote it (here: python3 lb2/cost.py), then make grade OUT="),
+    ):
+        with pytest.raises(pytest.fail.Exception) as failure:
+            lab.wrong("cost.txt", "", "", "", "", "")
+        rerun = failure.value.msg.split("rerun:     ")[1]
+        assert rerun.startswith(command) and rerun.count("=") == command.count("=")
+
+
 def test_what_was_found_is_quoted_and_cut_short(copy, replays):
     text("maxseqs.txt", lambda old: "5\u00b7" + "!" * 100 + "\n" + old)(copy)
     (_, _, message), = findings(copy, replays)[0]
@@ -492,6 +525,18 @@ def test_what_was_found_is_quoted_and_cut_short(copy, replays):
 ])
 def test_a_written_number_stands_for_what_it_may_have_been(written, exact, agrees):
     assert number_of("", written, 2).agrees(Fraction(exact)) is agrees
+
+
+@pytest.mark.parametrize("written, exact, decimals, says", [
+    ("1.0", "1.04", 3, True),
+    ("1", "1.04", 3, False),  # one digit, where the exercise asks for three decimals
+    ("1", "1", 3, True),
+    ("0.0003", "0.00031", 4, True),  # one digit, but all the decimals that are asked for
+    ("0.00", "0.00002", 2, True),
+    ("0.0", "0.0311", 2, False),
+])
+def test_a_written_number_has_digits_enough(written, exact, decimals, says):
+    assert number_of("", written, decimals).says(Fraction(exact), decimals) is says
 
 
 # --- the command --------------------------------------------------------------------------------------------------

@@ -71,6 +71,16 @@ def test_tpot_worked_by_hand():
     assert plan.play(two, 2, [0, 0])[1] == [8_000.0]
 
 
+def test_each_target_and_the_overhead_count():
+    """One request of 1 ms of prefill and 8 ms a step: TTFT 9 ms, and 4 more where the network takes them; TPOT 8 ms."""
+    alone = Requests([20], [5])
+    assert plan.closed_loop(problem(alone, None, ttft_ms=9, tpot_ms=8), 1).meets
+    assert not plan.closed_loop(problem(alone, None, ttft_ms=8.99, tpot_ms=8), 1).meets
+    assert not plan.closed_loop(problem(alone, None, ttft_ms=9, tpot_ms=7.99), 1).meets
+    point = plan.closed_loop(problem(alone, None, costs=Costs(overhead_us=4_000)), 1)
+    assert (point.p99_ttft_ms, point.p99_tpot_ms) == (13, 8)
+
+
 def test_the_closed_loop_is_step_8s():
     """tune's largest concurrency, with its memory, budget and TPOT unlimited."""
     requests = load_requests(SHIPPED)
@@ -205,6 +215,9 @@ def test_every_load_tried_is_in_the_file_and_the_best_in_the_plan(tmp_path):
         assert loads[-1] / loads[-2] == pytest.approx(1.05, abs=0.002)
     best = max((row for row in table if row["meets"] == "true"), key=lambda row: float(row["rps"]))
     assert read_pairs(tmp_path / "plan.txt")["max_rps"] == best["rps"]
+    for row in table:  # 1,200 TTFTs, pooled: enough to bound the p99
+        low, p99, high = (float(row[f"p99_ttft_{end}ms"]) for end in ("low_", "", "high_"))
+        assert low <= p99 <= high < 5 * p99
     assert all((float(row["p99_ttft_ms"]) <= 200 and float(row["p99_tpot_ms"]) <= 50) == (row["meets"] == "true") for row in table)
 
 

@@ -46,7 +46,7 @@ GOOD = {  # what: (text, prompts, outputs, arrivals in us, rows left out)
         [472, 417], [18, 276], [0, 113_000_000], 1,
     ),
     "Mooncake": (mooncake((27482, 700, 52, [46, 47]), (30535, 600, 26, [46, 9])), [700, 600], [52, 26], [0, 3_053_000], 0),
-    "Vidur": ("arrived_at,num_prefill_tokens,num_decode_tokens\n0.125,374,44\n4.5,396,109\n", [374, 396], [44, 109], [0, 4_375_000], 0),
+    "Vidur": ("arrived_at,num_prefill_tokens,num_decode_tokens\n0.125,374,44\n1,0,9\n4.5,396,109\n", [374, 396], [44, 109], [0, 4_375_000], 1),
 }
 
 
