@@ -8,6 +8,12 @@ OUT = lb2
 REQUESTS =
 COSTS =
 OPTIONS =
+
+# Folders may hold spaces, quotes and dollar signs: what was given is taken as it stands, and quoted by the shell below.
+OUT_IS_GIVEN := $(if $(value OUT),$(filter-out file,$(origin OUT)))
+override OUT := $(or $(value OUT),lb2)
+override REQUESTS := $(value REQUESTS)
+override COSTS := $(value COSTS)
 export PYTHON OUT REQUESTS COSTS
 
 STEPS = static continuous compare maxseqs queueing cost tune
@@ -19,20 +25,22 @@ PLAN_RESULTS = plan.txt plan.csv
 QUESTION_RESULTS = $(QUESTIONS:=.csv)
 DEMO_RESULTS = orca_waste.csv orca_curves.csv orca_slo.csv orca_homogeneous.csv orca_reservation.csv
 
-# Quoted by the shell and not by make, so that folders may hold spaces and quotes.
-ORCA_ARGS = $${REQUESTS:+--requests "$$REQUESTS"}
-ARGS = $(ORCA_ARGS) $${COSTS:+--costs "$$COSTS"}
+ORCA_ARGS = $${REQUESTS:+--requests="$$REQUESTS"}
+ARGS = $(ORCA_ARGS) $${COSTS:+--costs="$$COSTS"}
 
 .PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) measured plan pictures report test grade readme check bench clean help
 
 # The scripts write into a folder of their own inside OUT, and their files move up when all of them are there: a run
 # that fails or is interrupted leaves nothing that looks done, and nothing of an earlier run is lost.
 define run-in-order
-	@mkdir -p "$$OUT" && stage=$$(mktemp -d "$$OUT/.lab.XXXXXX") && trap 'rm -rf "$$stage"' EXIT && \
+	@for result in $(2); do \
+		if [ -d "$$OUT/$$result" ]; then echo "$$OUT/$$result is a folder, and in the way" >&2; exit 2; fi; \
+	done; \
+	mkdir -p -- "$$OUT" && stage=$$(mktemp -d -- "$$OUT/.lab.XXXXXX") && trap 'rm -rf -- "$$stage"' EXIT && \
 	trap 'exit 130' INT TERM HUP && \
 	for step in $(1); do \
-		"$$PYTHON" lb2/$$step.py --out "$$stage" $(3) || exit; \
-	done && mv "$$stage"/* "$$OUT" && echo "Done: $(2) are in $$OUT"
+		"$$PYTHON" lb2/$$step.py --out="$$stage" $(3) || exit; \
+	done && mv -- "$$stage"/* "$$OUT" && echo "Done: $(2) are in $$OUT"
 endef
 
 all:
@@ -45,19 +53,19 @@ paged:
 	$(call run-in-order,$(QUESTIONS),$(QUESTION_RESULTS),$(ARGS))
 
 measured:
-	@"$$PYTHON" lb2/measured.py --out "$$OUT" $(OPTIONS)
+	@"$$PYTHON" lb2/measured.py --out="$$OUT" $(OPTIONS)
 
 $(STEPS) $(QUESTIONS) plan:
-	@"$$PYTHON" lb2/$@.py --out "$$OUT" $(ARGS) $(OPTIONS)
+	@"$$PYTHON" lb2/$@.py --out="$$OUT" $(ARGS) $(OPTIONS)
 
 $(DEMOS):
-	@"$$PYTHON" lb2/$@.py --out "$$OUT" $(ORCA_ARGS) $(OPTIONS)
+	@"$$PYTHON" lb2/$@.py --out="$$OUT" $(ORCA_ARGS) $(OPTIONS)
 
 pictures:
-	@"$$PYTHON" lb2/pictures.py $(if $(filter file,$(origin OUT)),,--out "$$OUT") $(ARGS)
+	@"$$PYTHON" lb2/pictures.py $(if $(OUT_IS_GIVEN),--out="$$OUT") $(ARGS)
 
 report:
-	@"$$PYTHON" lb2/report.py --out "$$OUT" $(ARGS) $(OPTIONS)
+	@"$$PYTHON" lb2/report.py --out="$$OUT" $(ARGS) $(OPTIONS)
 
 test:
 	@sh tests/run tests
@@ -77,8 +85,9 @@ bench:
 	@PYTHONPATH=lb2 "$$PYTHON" tests/bench_paged.py
 
 clean:
-	@cd "$$OUT" && rm -rf $(RESULTS) $(DEMO_RESULTS) $(QUESTION_RESULTS) $(MEASURED_RESULTS) $(PLAN_RESULTS) \
-		costs.txt report.html .lab.*
+	@for result in $(RESULTS) $(DEMO_RESULTS) $(QUESTION_RESULTS) $(MEASURED_RESULTS) $(PLAN_RESULTS) costs.txt report.html; do \
+		rm -f -- "$$OUT/$$result"; \
+	done; rm -rf -- "$$OUT"/.lab.*
 
 help:
 	@echo "make, make all      the eight steps, in order; they write $(RESULTS)"

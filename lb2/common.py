@@ -23,6 +23,9 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
+if sys.version_info < (3, 10):
+    sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
+
 REQUESTS_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "llms" / "requests.json"
 FIELDS = ("prompt_tokens", "output_tokens")
 START_S = time.monotonic()
@@ -172,6 +175,8 @@ def save(out, texts):
             partial[name].write_text(text, encoding="ascii", newline="\n")
         for name in texts:
             os.replace(partial[name], out / name)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(out)) from None
     finally:
         for path in partial.values():
             path.unlink(missing_ok=True)
@@ -221,7 +226,7 @@ def arguments(docstring):
 
 def count(text):
     """argparse type: a whole number of sequences or tokens, 1..MOST."""
-    value = int(text)
+    value = int(text) if text.isdigit() and len(text) < 20 else 0
     if not 1 <= value <= MOST:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text}")
     return value
@@ -229,7 +234,10 @@ def count(text):
 
 def amount(text):
     """argparse type: a rate or a time, any number from a millionth to MOST."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 1e-6 <= value <= MOST:
         raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {text}")
     return value
@@ -263,13 +271,14 @@ def report_progress(_, frame):
 
 def run(main):
     """Run a script's main. What the user did wrong becomes one line and status 2; what we did wrong, a traceback."""
-    watched = sys.stderr.isatty()
+    watched = sys.stderr is not None and sys.stderr.isatty()
     if watched:
         signal.signal(signal.SIGALRM, report_progress)
         signal.setitimer(signal.ITIMER_REAL, 2, 1)
     try:
         main()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
     except BrokenPipeError:  # whoever read our output has seen enough (| head); the result files are written by then
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:

@@ -92,7 +92,7 @@ def main():
     print(f"cost.txt: {line}", end="")
     print(
         f"Notice: served alone, {decode / (prefill + decode):.1%} of the time is decode. Continuous batching in {SLOTS} "
-        f"slots shares its passes and brings the share down to {batched / (prefill + batched):.4f}."
+        f"slots shares its passes; of its time decode is {batched / (prefill + batched):.4f}."
     )
 
 

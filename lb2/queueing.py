@@ -10,6 +10,7 @@ give up.
 (Not queue.py: that name would hide the standard library's queue from every script beside it.)
 """
 
+from array import array
 from itertools import accumulate
 from random import Random
 
@@ -23,7 +24,7 @@ DRAWS = 20
 def unit_arrivals(seed, n):
     """n arrival times, in seconds, of a Poisson process of 1 request per second."""
     r = Random(seed)
-    return list(accumulate(r.expovariate(1.0) for _ in range(n)))
+    return array("d", accumulate(r.expovariate(1.0) for _ in range(n)))
 
 
 def at_rate(arrivals, rps):
@@ -39,10 +40,10 @@ def play(requests, arrivals_us, max_num_seqs, costs):
 
 def waits_at(requests, draws, rps, max_num_seqs, costs=Costs()):
     """(waits of all requests of all draws, sum of the draws' time spans), in microseconds."""
-    waits_us, span_us = [], 0
+    waits_us, span_us = array("q"), 0
     plays = (play(requests, at_rate(draw, rps), max_num_seqs, costs) for draw in draws)
     for more_waits_us, more_span_us in progress(plays, len(draws)):
-        waits_us += more_waits_us
+        waits_us.extend(more_waits_us)
         span_us += more_span_us
     return waits_us, span_us
 
@@ -72,10 +73,13 @@ def main():
     print("Step 6: the queue as load grows")
     print(f"queue.csv:\n{text}", end="")
     low, high = rows[0], rows[-1]
-    print(
-        f"Notice: from {low[0]} to {high[0]} requests/s the mean queue goes from {low[1]} to {high[1]} requests, "
-        f"and the p99 wait from {low[2]} to {high[2]} ms."
-    )
+    if low is high:
+        print(f"Notice: at {low[0]} requests/s {low[1]} requests wait on average, and the p99 wait is {low[2]} ms.")
+    else:
+        print(
+            f"Notice: from {low[0]} to {high[0]} requests/s the mean queue goes from {low[1]} to {high[1]} requests, "
+            f"and the p99 wait from {low[2]} to {high[2]} ms."
+        )
 
 
 if __name__ == "__main__":

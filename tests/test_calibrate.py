@@ -152,6 +152,12 @@ def test_overhead_is_in_every_ttft_and_in_no_throughput(tmp_path):
     assert [float(b) - float(a) for a, b in zip(*rows)] == pytest.approx([0, 5, 5, 0])
 
 
+def test_costs_are_rounded_to_whole_microseconds(tmp_path):
+    path = tmp_path / "costs.txt"
+    path.write_text("step_ms=7.9996\noverhead_ms=0.0014 prefill_ms_per_token=5e-2 step_ms_per_sequence=0.4926")
+    assert load_costs(path) == Costs(50, 8_000, 493, 1)
+
+
 @pytest.mark.parametrize(
     "text, says",
     [

@@ -103,8 +103,7 @@ def test_an_out_that_cannot_be_written(tmp_path, name):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("precious")
     for out in (in_the_way, in_the_way / "below"):
-        done = script(name, "--out", out)
-        assert_refused(done, name, "file")
+        assert_refused(script(name, "--out", out), name, f"{out}: ")
     assert in_the_way.read_text() == "precious"
 
 
@@ -123,6 +122,22 @@ def test_a_write_that_fails_leaves_no_partial_file(tmp_path, monkeypatch):
     with pytest.raises(OSError):
         common.save(tmp_path, {"static.txt": "new\n"})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_write_names_the_folder_and_not_a_temporary_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.EACCES, "Permission denied", "some.temporary.file")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError) as refused:
+        common.save(tmp_path / "a" / "b", {"static.txt": "new\n"})
+    assert refused.value.filename == str(tmp_path / "a" / "b")
+
+
+def test_closed_streams_are_no_traceback(tmp_path):
+    command = f'"{sys.executable}" "{LAB}/cost.py" --out "{tmp_path}" >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "cost.txt").exists()
 
 
 def test_a_strange_file_name_still_makes_one_line(tmp_path):
@@ -148,12 +163,16 @@ def test_ctrl_c_ends_quietly(tmp_path, name):
     "name, flags, says",
     [
         ("static", ["--batch-size", "0"], "expected a whole number from 1"),
+        ("static", ["--batch-size", "1000000001"], "expected a whole number from 1"),
+        ("static", ["--batch-size", "9" * 5000], "expected a whole number from 1"),
         ("static", ["--batch-size", "-3"], "expected a whole number from 1"),
-        ("static", ["--batch-size", "1.5"], "invalid count value"),
+        ("static", ["--batch-size", "1.5"], "expected a whole number from 1 to 1,000,000,000, found"),
         ("continuous", ["--max-num-seqs", "0"], "expected a whole number from 1"),
         ("compare", ["--batch-size", "0"], "expected a whole number from 1"),
-        ("maxseqs", ["--max-num-seqs", "many"], "invalid count value"),
+        ("maxseqs", ["--max-num-seqs", "many"], "expected a whole number from 1 to 1,000,000,000, found"),
         ("queueing", ["--rps", "5", "-1"], "expected a number from 0.000001"),
+        ("queueing", ["--rps", "0.0000009"], "expected a number from 0.000001"),
+        ("queueing", ["--rps", "fast"], "expected a number from 0.000001"),
         ("queueing", ["--rps", "inf"], "expected a number from 0.000001"),
         ("queueing", ["--rps", "nan"], "expected a number from 0.000001"),
         ("queueing", ["--rps", "0"], "expected a number from 0.000001"),
@@ -213,9 +232,12 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path):
 # --- make ---------------------------------------------------------------------------------------------------------
 
 
-def make(*arguments, **options):
+def make(*arguments):
+    """Run make as from a shell of its own: nothing of a make around these tests is passed on."""
+    around = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OUT", "REQUESTS", "COSTS", "OPTIONS", "PYTHON"}
+    environment = {name: value for name, value in os.environ.items() if name not in around}
     command = ["make", "--no-print-directory", "-C", str(ROOT), f"PYTHON={sys.executable}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, **options)
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def test_make_all_writes_the_eight_files_and_says_each_line(tmp_path):
@@ -275,11 +297,42 @@ def test_an_interrupted_make_all_leaves_nothing_that_looks_done(tmp_path):
     assert b"Traceback" not in errors
 
 
-def test_make_clean_takes_the_results_and_nothing_else(tmp_path):
-    make(f"OUT={tmp_path}")
-    (tmp_path / "mine.txt").write_text("mine")
-    assert make("clean", f"OUT={tmp_path}").returncode == 0
-    assert list(files(tmp_path)) == ["mine.txt"]
+def test_make_clean_takes_the_results_and_nothing_else(tmp_path, monkeypatch):
+    """Not even where CDPATH would lead a cd elsewhere; and what an interrupted run left goes too."""
+    monkeypatch.setenv("CDPATH", str(tmp_path))
+    (tmp_path / "lb2").mkdir()
+    (tmp_path / "lb2" / "static.txt").write_text("another's")
+    out = tmp_path / "out"
+    make(f"OUT={out}")
+    (out / "mine.txt").write_text("mine")
+    (out / ".lab.123456").mkdir()
+    assert make("clean", f"OUT={out}").returncode == 0 and make("clean").returncode == 0
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]
+    assert files(tmp_path / "lb2") == {"static.txt": b"another's"}
+    assert make("clean", f"OUT={tmp_path / 'none'}").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["a$b c", "it's", "-x", "$(x)", "é批"])
+def test_make_takes_names_as_they_are(tmp_path, name):
+    (tmp_path / name).mkdir()
+    requests = tmp_path / name / f"{name}.json"
+    requests.write_text(json.dumps([GOOD]))
+    assert make("cost", f"OUT={tmp_path / name / 'out'}", f"REQUESTS={requests}").returncode == 0
+    assert (tmp_path / name / "out" / "cost.txt").read_text() == "total_prefill_ms=0.50 total_decode_ms=24.00 decode_share=0.9796\n"
+    assert make(f"OUT={tmp_path / name / 'all'}", f"REQUESTS={requests}").returncode == 0
+    assert sorted(files(tmp_path / name / "all")) == sorted(RESULTS)
+
+
+def test_options_reach_a_single_script(tmp_path):
+    make("tune", f"OUT={tmp_path}", "OPTIONS=--target-ttft-ms 100 --up-to 3")
+    assert (tmp_path / "tune.txt").read_text().startswith("target_ttft_ms=100.00 max_concurrency=3 ")
+
+
+def test_a_folder_in_the_way_stops_make_all_before_it_starts(tmp_path):
+    (tmp_path / "continuous.txt").mkdir()
+    done = make(f"OUT={tmp_path}")
+    assert done.returncode == 2 and "continuous.txt is a folder, and in the way" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["continuous.txt"]
 
 
 def test_the_shipped_requests_are_what_their_script_makes(tmp_path):

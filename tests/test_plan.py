@@ -189,6 +189,16 @@ def test_requests_that_arrive_together_cannot_be_thinned_out(tmp_path):
     said = script("plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--replicas", "--out", tmp_path).stdout
     assert "max_num_seqs 1: no load down to 0.001 times its own rate meets the targets" in said
     assert "Replicas: 2, each" in said
+    loads = [float(row["load"]) for row in rows(tmp_path)]
+    assert all(b / a == pytest.approx(1.98, abs=0.01) for a, b in zip(loads[3:], loads[4:])), "it looks by halves"
+
+
+def test_the_closed_loop_stops_at_the_first_miss(monkeypatch):
+    """Two clients miss the target; that three would meet it again does not count."""
+    met = {1: True, 2: False, 3: True}
+    monkeypatch.setattr(plan, "closed_loop", lambda _, clients: plan.Point(clients, 0, 0, 0, 0, 0, 0, 0, met[clients]))
+    best, everyone = plan.largest_closed(problem(THREE, None), 256)
+    assert (best.max_num_seqs, everyone) == (1, False)
 
 
 def test_all_equal_and_all_at_once(tmp_path):

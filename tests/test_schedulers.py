@@ -128,6 +128,8 @@ def test_lengths_that_nobody_could_step_through():
         result = schedule(requests, 1)
         assert result.iterations == 2_000_000_000
         assert result.finished_us == [8_050_000_000_000, 16_100_000_000_000]
+        late = schedule(Requests([20, 20], [1_000_000_000, 1]), 2, [0, 4_000_000_000_000])  # a free slot all the time
+        assert late.finished_us[0] >= 8_000_000_001_000 and late.iterations in (1_000_000_000, 1_000_000_001)
 
 
 def test_throughput_counts_from_time_zero():

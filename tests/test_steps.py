@@ -107,7 +107,7 @@ def test_the_scan_stops_at_the_first_miss():
 def test_the_mean_promises_what_p99_does_not_hold(results):
     said = script("tune", "--out", results).stdout
     assert "mean TTFT would promise 33" in said and "the target allows 14" in said
-    assert "20 random orders of this list give 6 to 17, median 12" in said
+    assert "20 random orders of it give 6 to 17, median 12" in said
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,45 @@ def test_a_list_of_one_request_works_everywhere(tmp_path):
 
 
 def test_step_1_shows_every_batch(tmp_path):
-    """Seven batches of the shipped 100; with --batch-size 4 there are 25, of which eight are shown and 17 counted."""
+    """Seven batches of the shipped 100; with --batch-size 4 there are 25, of which eight are shown and 17
+    counted; with 3, 34, the last of one request."""
     said = script("static", "--out", tmp_path).stdout
     assert "    6         4        39                        790     0.1002\n" in said
     assert "... and 17 more batches" in script("static", "--out", tmp_path, "--batch-size", 4).stdout
+    assert "... and 26 more batches" in script("static", "--out", tmp_path, "--batch-size", 3).stdout
+
+
+@pytest.mark.parametrize(
+    "name, flags, file, text",
+    [  # 100 slots hold all 100 requests: one batch, 1000 iterations, 20161 tokens in 100 x 1000 slots
+        ("static", ["--batch-size", 100], "static.txt", "total_steps=1000 throughput_tps=2076.41 slot_util=0.2016\n"),
+        ("continuous", ["--max-num-seqs", 100], "continuous.txt", "total_steps=1000 throughput_tps=2076.41 slot_util=0.2016\n"),
+        ("compare", ["--batch-size", 100], "compare.txt", "static_tps=2076.41 continuous_tps=2076.41 speedup=1.000\n"),
+        ("maxseqs", ["--max-num-seqs", 7], "maxseqs.txt", "max_num_seqs=7 peak_running=7\n"),
+        ("queueing", ["--max-num-seqs", 100, "--rps", 40], "queue.csv", "rps,avg_queue,p99_wait_ms\n40,"),
+    ],
+)
+def test_limits_are_the_callers(tmp_path, name, flags, file, text):
+    script(name, *flags, "--out", tmp_path)
+    written = (tmp_path / file).read_text()
+    assert written.startswith(text)
+    if file == "queue.csv":  # nobody waits for a slot: only for the iteration under way, its prefills included
+        assert float(written.split(",")[-1]) < 300
+
+
+def test_the_curve_goes_to_256_unless_told(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_text(json.dumps([{"prompt_tokens": 1, "output_tokens": 1}] * 300))
+    assert script("tune", "--requests", path, "--out", tmp_path).returncode == 0
+    assert (tmp_path / "tune.csv").read_text().count("\n") == 257
+
+
+def test_a_long_list_is_not_shuffled(tmp_path):
+    """With more than 100 requests for each client of the largest first burst, that burst is less than 1 % of the list."""
+    path = tmp_path / "requests.json"
+    for n, says in ((301, "The order of the list was not varied"), (300, "20 random orders of it")):
+        path.write_text(json.dumps([{"prompt_tokens": 1, "output_tokens": 1}] * n))
+        assert says in script("tune", "--requests", path, "--out", tmp_path, "--up-to", 3).stdout
 
 
 def test_two_runs_are_byte_identical(results, tmp_path):

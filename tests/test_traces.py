@@ -142,6 +142,12 @@ def test_the_steps_take_lengths_and_say_that_arrivals_are_ignored(tmp_path, name
         "trace.csv: 2 requests over 9.0 s (Vidur); 1 failed requests (0 tokens) left out; when they arrived is ignored here\n")
 
 
+def test_arrivals_in_the_labs_own_list_are_ignored_aloud(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_text(GOOD["lab list with arrivals, out of order and equal"][0])
+    assert "when they arrived is ignored here" in script("cost", "--requests", path, "--out", tmp_path).stdout
+
+
 def test_first_takes_the_first_of_a_plain_list(tmp_path):
     assert script("static", "--first", 1, "--out", tmp_path).returncode == 0
     assert (tmp_path / "static.txt").read_text().startswith("total_steps=294 ")
