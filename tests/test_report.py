@@ -31,7 +31,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    path = folder / "mine & <yours>.json"
+    path = folder / "mine & <yours> é.json"
     path.write_text(REQUESTS)
     done = script("report", "--requests", path, "--out", folder / "out", "--target-ttft-ms", 300)
     assert (done.returncode, done.stderr) == (0, "")
@@ -49,7 +49,7 @@ def test_the_page_needs_nothing_else(report):
 
 
 def test_it_is_about_the_users_requests_and_settings(report):
-    assert "What a server would make of mine &amp; &lt;yours&gt;.json" in report
+    assert "What a server would make of mine &amp; &lt;yours&gt; &#233;.json" in report
     assert "median 355, p99 693" in report and "p99 TTFT of 300 ms" in report
     assert "static.txt: total_steps=9 throughput_tps=111.63 slot_util=0.0833" in report
     assert "target_ttft_ms=300.00" in report
