@@ -30,7 +30,10 @@ SLOTS = 16
 MAX_NUM_SEQS = 32
 RATES = [5, 10, 20, 40]
 TARGET_MS = 200
+MOST_STATIC_UTIL = Fraction(7, 10)
+LEAST_SPEEDUP = Fraction(18, 10)
 UP_TO = 256
+ALL_ROWS = 1000  # requests up to which every row of tune.csv is replayed
 DECODE_MS = Fraction(cost.DECODE_US, 1000)
 TOO_COARSE = "too few digits to tell it from a wrong one"
 PREFILL, NO_PREFILL = "with prefill cost", "without prefill cost"
@@ -93,18 +96,25 @@ class Lab:
         self.replays = {}
 
     def report(self, where, got, expected, rule, likely, command):
-        grade = ["make", "grade"]
+        folders = []
         if self.out.resolve() != OUT:
-            grade.append(f"OUT={self.out}")
+            folders.append(f"OUT={self.out}")
         if self.requests_file.resolve() != common.REQUESTS_FILE:
-            grade.append(f"REQUESTS={self.requests_file}")
-        rerun = (f"{command}, then " if command else "") + shlex.join(grade)
+            folders.append(f"REQUESTS={self.requests_file}")
+        if command == "make all":
+            command = shlex.join(["make", "all", *folders])
+        rerun = (f"{command}, then " if command else "") + shlex.join(["make", "grade", *folders])
         lines = {"file": where, "got": got, "expected": expected, "rule": rule, "likely": likely, "rerun": rerun}
         pytest.fail("\n".join(f"{label + ':':10} {line}" for label, line in lines.items()), pytrace=False)
 
     def wrong(self, name, where, got, expected, rule, likely):
         """Fail: `where` in the file, what is there, what belongs there, the rule, and the likely mistake."""
-        command = f"python3 lb2/{ARTIFACTS[name].script}"
+        words = ["python3", f"lb2/{ARTIFACTS[name].script}"]
+        if self.requests_file.resolve() != common.REQUESTS_FILE:
+            words += ["--requests", str(self.requests_file)]
+        if self.out.resolve() != OUT:
+            words += ["--out", str(self.out)]
+        command = shlex.join(words)
         if self.out.resolve() != OUT:
             command = f"the program that wrote it (here: {command})"
         self.report(f"{name}, {where}" if where else name, got, expected, rule, likely, command)
@@ -217,11 +227,11 @@ def slot_util(lab, name):
 
 def static_wastes_slots(lab, name):
     number = lab.need(name)["slot_util"]
-    util = lab.tokens / (SLOTS * lab.replay(name, SLOTS).iterations)
-    if util >= 0.7:
-        pytest.skip(f"slot_util < 0.7 cannot hold on these requests: static batching reaches {util:.4f}")
-    if number.low >= Fraction(7, 10):
-        lab.wrong(name, "slot_util", number.text, f"below 0.7 ({util:.4f})", "static batching wastes slots",
+    util = Fraction(lab.tokens, SLOTS * lab.replay(name, SLOTS).iterations)
+    if util >= MOST_STATIC_UTIL:
+        pytest.skip(f"slot_util < 0.7 cannot hold on these requests: static batching reaches {float(util):.4f}")
+    if number.low >= MOST_STATIC_UTIL:
+        lab.wrong(name, "slot_util", number.text, f"below 0.7 ({float(util):.4f})", "static batching wastes slots",
                   "a slot was freed, or not counted, before its whole batch had ended")
 
 
@@ -340,11 +350,12 @@ def speedup_is_large(lab, name):
     number = lab.need(name)["speedup"]
     models = recognised(lab) or {PREFILL}
     slow, fast = (lab.replay(file, SLOTS).tps for file in ("static.txt", "continuous.txt"))
-    ratio = float(min(fast[model] / slow[model] for model in models))
-    if ratio < 1.8:
-        pytest.skip(f"speedup >= 1.8 cannot hold on these requests: the reference reaches {ratio:.3f}")
-    if number.high < Fraction(18, 10):
-        lab.wrong(name, "speedup", number.text, f"at least 1.8 ({ratio:.3f})", "refilling pays on mixed output lengths",
+    ratio = min(fast[model] / slow[model] for model in models)
+    if ratio < LEAST_SPEEDUP:
+        pytest.skip(f"speedup >= 1.8 cannot hold on these requests: the reference reaches {float(ratio):.3f}")
+    if number.high < LEAST_SPEEDUP:
+        lab.wrong(name, "speedup", number.text, f"at least 1.8 ({float(ratio):.3f})",
+                  "refilling freed slots pays where output lengths differ",
                   "freed slots are not refilled before the next iteration, or static batching frees slots early")
 
 
@@ -421,6 +432,17 @@ def p99_wait_unit(lab, name):
             if Fraction(1, 3) < wait.value * factor / Fraction(usual_ms) < 3:
                 lab.wrong(name, f"p99_wait_ms at rps={RATES[-1]}", wait.text, f"about {usual_ms:.0f}",
                           "waits are in milliseconds", f"the waits are in {unit}")
+
+
+def littles_law(lab, name):
+    """The mean queue is the rate times the mean wait, and a p99 of many waits is no small part of their mean."""
+    for row in lab.need(name):
+        queue, wait, rps = row["avg_queue"], row["p99_wait_ms"], row["rps"].value
+        mean_ms = 1000 * queue.value / rps if rps else 0
+        if queue.value > Fraction(1, 10) and wait.high < mean_ms / 4:
+            lab.wrong(name, f"rps={row['rps'].text}", f"avg_queue {queue.text} with p99_wait_ms {wait.text}",
+                      f"a p99 above {float(mean_ms):.0f} ms or so", "Little's law: mean queue = rate x mean wait",
+                      "avg_queue and p99_wait_ms are swapped, or the queue counts those that run too")
 
 
 def costs(lab, name):
@@ -512,11 +534,12 @@ def curve_is_whole(lab, name):
 
 
 def curve_values(lab, name):
-    """The first row, the last, that of max_concurrency and the next."""
+    """Every row; of a long list, whose replays take long, the first, the last, that of max_concurrency and the next."""
     rows = {row["concurrency"].value: row for row in lab.need(name)}
     given = lab.need("tune.txt")["max_concurrency"].value
     models = recognised(lab) or {PREFILL, NO_PREFILL}
-    for n in sorted({1, given, given + 1, lab.up_to} & set(rows) & set(range(1, lab.up_to + 1))):
+    told = set(range(1, lab.up_to + 1)) if lab.n <= ALL_ROWS else {1, given, given + 1, lab.up_to}
+    for n in sorted(told & set(rows) & set(range(1, lab.up_to + 1))):
         row, replay = rows[n], lab.closed_loop(int(n))
         mean, p99, tps = row["mean_ttft_ms"], row["p99_ttft_ms"], row["throughput_tps"]
         swap = "the mean and the p99 are swapped"
@@ -568,6 +591,7 @@ CHECKS = [(name, form) for name in ARTIFACTS] + [
     ("queue.csv", rates),
     ("queue.csv", p99_wait_grows),
     ("queue.csv", p99_wait_unit),
+    ("queue.csv", littles_law),
     ("cost.txt", costs),
     ("tune.txt", target),
     ("tune.txt", max_concurrency),
@@ -605,4 +629,4 @@ def test_say_which_cost_model(lab, capsys):
     if not models:
         pytest.skip("no cost model recognised: the throughputs' own failures say why")
     with capsys.disabled():
-        print(f"\nThroughputs recognised: {' or '.join(sorted(models))}, in all that agree.")
+        print(f"\nCost model recognised in the throughputs: {' or '.join(sorted(models))}.")

@@ -106,6 +106,8 @@ def rows_of(text, columns):
         rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if "".join(row).strip()]
     except csv.Error as error:
         raise Defect("", str(error), "cells separated by commas", "another format under the name .csv") from None
+    if not rows:
+        raise Defect("", "commas and no values", f"a row of {header}, and its numbers", "every value was empty when it was written")
     if rows[0] != list(columns):
         likely = "the header is missing, misspelt or in another order, or the cells are not separated by commas"
         raise Defect("header", shown(",".join(rows[0])), header, likely)

@@ -153,6 +153,22 @@ def free_prefill(folder):
     table("tune.csv", lambda old: [old[0], *rows])(folder)
 
 
+def queue_swapped(rows):
+    return [rows[0], *([rps, wait, queue] for rps, queue, wait in rows[1:])]
+
+
+def sevens(rows):
+    """Right at the ends and around the answer, and anything between."""
+    return [row if row[0] in ("concurrency", "1", "14", "15", "100") else [row[0], "7.00", "7.00", "7.00"] for row in rows]
+
+
+def free_ttft(*keys):
+    def plant(folder):
+        for key in keys:
+            column("tune.csv", key, lambda old: "8.00")(folder)
+    return plant
+
+
 def free_prefill_but_compare(folder):
     kept = (folder / "compare.txt").read_bytes()
     free_prefill(folder)
@@ -165,10 +181,10 @@ def other_requests(folder):
 
 
 def slow_continuous(folder):
-    """Refilling gains but little, and compare.txt repeats that faithfully."""
-    fast = f"{1.5 * float(read_pairs(folder / 'static.txt')['throughput_tps']):.2f}"
+    """Refilling gains too little, and compare.txt repeats that faithfully."""
+    fast = f"{1.78 * float(read_pairs(folder / 'static.txt')['throughput_tps']):.2f}"
     put("continuous.txt", throughput_tps=fast)(folder)
-    put("compare.txt", continuous_tps=fast, speedup="1.500")(folder)
+    put("compare.txt", continuous_tps=fast, speedup="1.780")(folder)
 
 
 def remove(name):
@@ -213,7 +229,7 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "util in percent": ("continuous.txt", "a percentage", put("continuous.txt", slot_util=times(100))),
     "idle share": (
         "static.txt", "the idle share", put("static.txt", slot_util=lambda old: f"{1 - float(old):.4f}")),
-    "nothing wasted": ("static.txt", "before its whole batch had ended", put("static.txt", slot_util="0.9012")),
+    "nothing wasted": ("static.txt", "before its whole batch had ended", put("static.txt", slot_util="0.7012")),
     "tokens per ms": (
         "static.txt compare.txt", "tokens per millisecond", put("static.txt", throughput_tps=times(0.001))),
     "ms taken for s": (
@@ -248,6 +264,7 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
         "maxseqs.txt", "the batch size of steps 1 to 4",
         lambda folder: step("maxseqs", folder, "--max-num-seqs", 16)),
     "peak above limit": ("maxseqs.txt", "beyond the free slots", put("maxseqs.txt", peak_running=33)),
+    "half a sequence": ("maxseqs.txt", "a whole number", put("maxseqs.txt", peak_running="31.5")),
     "peak of nothing": ("maxseqs.txt", "after the finished ones had left", put("maxseqs.txt", peak_running=0)),
     "rates out of order": ("queue.csv", "rows out of order: rates rise", table("queue.csv", misordered)),
     "rate left out": ("queue.csv", "a row is missing", table("queue.csv", lambda rows: rows[:-1])),
@@ -260,11 +277,19 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
         "queue.csv", "p99_wait_ms rises strictly",
         table("queue.csv", lambda rows: [*rows[:2], [*rows[2][:2], rows[1][2]], *rows[3:]])),
     "waits in s": ("queue.csv", "the waits are in seconds", column("queue.csv", "p99_wait_ms", times(0.001))),
+    "queue and wait swapped": ("queue.csv", "avg_queue and p99_wait_ms are swapped", table("queue.csv", queue_swapped)),
+    "queue of everybody": ("queue.csv", "the queue counts those that run", column("queue.csv", "avg_queue", times(9000))),
+    "a curve of sevens": ("tune.csv", "only its own prefill was counted", table("tune.csv", sevens)),
+    "commas alone": ("queue.csv", "every value was empty", lambda folder: (folder / "queue.csv").write_text(",,\n,,\n")),
     "waits in us": ("queue.csv", "the waits are in microseconds", column("queue.csv", "p99_wait_ms", times(1000))),
     "negative queue": ("queue.csv", "a number from 0 up", column("queue.csv", "avg_queue", times(-1))),
     "prefill in s": ("cost.txt", "in seconds", put("cost.txt", total_prefill_ms=times(0.001))),
     "decode in us": ("cost.txt", "in microseconds", put("cost.txt", total_decode_ms=times(1000))),
-    "costs swapped": (
+    "decode of batches": ("cost.txt", "batching shares the decode", put("cost.txt", total_decode_ms=1833 * 8)),
+    "prefill for decode": (
+        "cost.txt", "prefill and decode are swapped",
+        lambda folder: put("cost.txt", total_decode_ms=read_pairs(folder / "cost.txt")["total_prefill_ms"])(folder)),
+    "decode for prefill": (
         "cost.txt", "prefill and decode are swapped",
         lambda folder: put("cost.txt", total_prefill_ms=read_pairs(folder / "cost.txt")["total_decode_ms"])(folder)),
     "decode shared": ("cost.txt", "batching shares the decode", put("cost.txt", decode_share="0.8956")),
@@ -274,6 +299,10 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "percent sign": ("cost.txt", "a percentage", put("cost.txt", decode_share="98.95%")),
     "target in s": ("tune.txt", "in seconds", put("tune.txt", target_ttft_ms="0.2")),
     "mean for p99": ("tune.txt tune.csv", "the mean was used instead of the p99", mean_for_p99),
+    "mean for p99, no prefill cost": (
+        "tune.txt tune.csv", "the mean was used instead of the p99",
+        lambda folder: (mean_for_p99(folder), free_prefill(folder))),
+    "half a client": ("tune.txt", "a whole number", put("tune.txt", max_concurrency="14.5")),
     "too low": ("tune.txt tune.csv", "not the largest", answer(12)),
     "the first miss": ("tune.txt tune.csv", "the first concurrency that misses", answer(15)),
     "TTFT from time 0": (
@@ -299,7 +328,9 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "no rows": ("queue.csv", "a row is missing", table("queue.csv", lambda rows: rows[:1])),
     "no curve": ("tune.csv", "the scan stopped early", table("tune.csv", lambda rows: rows[:1])),
     "TTFT in s": ("tune.csv", "in seconds", column("tune.csv", "mean_ttft_ms", times(0.001))),
-    "TTFT without prefill": ("tune.csv", "prefill is left out", column("tune.csv", "mean_ttft_ms", lambda old: "8.00")),
+    "TTFT without prefill": ("tune.csv", "prefill is left out", free_ttft("mean_ttft_ms", "p99_ttft_ms")),
+    "mean TTFT without prefill": (
+        "tune.csv", "prefill is left out", lambda folder: (free_prefill(folder), free_ttft("mean_ttft_ms")(folder))),
     "a p99 too low": (
         "tune.csv", "requests were taken in another order",
         table("tune.csv", lambda rows: [*rows[:14], [*rows[14][:2], "180.00", rows[14][3]], *rows[15:]])),
@@ -312,7 +343,8 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "wrong header": (
         "queue.csv", "the header is missing", text("queue.csv", lambda old: old.replace("wait_ms", "wait (ms)"))),
     "semicolons": ("tune.csv", "not separated by commas", text("tune.csv", lambda old: old.replace(",", ";"))),
-    "row cut short": ("queue.csv", "file:      queue.csv, row 4\n", text("queue.csv", lambda old: old.rpartition(",")[0])),
+    "row cut short": (
+        "queue.csv", "file:      queue.csv, row 4\n", text("queue.csv", lambda old: old.rpartition(",")[0])),
     "a huge cell": ("queue.csv", "another format under the name", text("queue.csv", lambda old: old + "1" * 200_000)),
     "key twice": ("static.txt", "appended to instead of written anew", text("static.txt", lambda old: old * 2)),
     "misspelt key": ("cost.txt", "an unknown key", text("cost.txt", lambda old: old.replace("share", "ratio"))),
@@ -411,8 +443,7 @@ def free_prefill_everywhere(folder):
     """TTFT leaves prefill out too, so that every concurrency meets the target."""
     put("tune.txt", max_concurrency=len(OUTPUTS))(folder)
     free_prefill(folder)
-    column("tune.csv", "mean_ttft_ms", lambda old: "8.00")(folder)
-    column("tune.csv", "p99_ttft_ms", lambda old: "8.00")(folder)
+    free_ttft("mean_ttft_ms", "p99_ttft_ms")(folder)
 
 
 RIGHT = {
@@ -480,7 +511,9 @@ def test_a_condition_that_cannot_hold_is_skipped(graded, name):
     (records((100, 20)), "static.txt", "total_steps", put("static.txt", total_steps=21)),
     (records((100, 50)) * 100, "continuous.txt", "total_steps that is wrong itself",
      put("continuous.txt", slot_util="0.8931")),
-], ids=["a smaller one misses", "none meets", "one request", "equal lengths"])
+    (records((100, 50)) * 100, "static.txt", "another cost model, or other requests",
+     put("static.txt", throughput_tps=lambda old: float(old) * 1.0002)),
+], ids=["a smaller one misses", "none meets", "one request", "equal lengths", "equal throughputs"])
 def test_what_follows_from_odd_requests_is_still_checked(graded, requests, file, phrase, plant):
     failures, _ = graded(requests, plant)
     assert named_by(failures, file, phrase)
@@ -494,16 +527,20 @@ def test_the_mean_is_recognised_where_it_meets_the_target_to_the_end_of_the_scan
 
 
 def test_the_command_to_rerun_is_complete(right, tmp_path):
-    (tmp_path / "requests.json").write_text(json.dumps(records((1, 1))))
-    for lab, command in (
+    """Whoever obeys it writes the same file again, from the same requests, and grades that."""
+    mine = tmp_path / "my requests.json"
+    mine.write_text(json.dumps(records((1, 1))))
+    for lab, rerun in (
         (grade.Lab(), "python3 lb2/cost.py, then make grade"),
-        (grade.Lab(requests_file=tmp_path / "requests.json"), "python3 lb2/cost.py, then make grade REQUESTS="),
-        (grade.Lab(right), "the program that wrote it (here: python3 lb2/cost.py), then make grade OUT="),
+        (grade.Lab(requests_file=mine), f"python3 lb2/cost.py --requests '{mine}', then make grade 'REQUESTS={mine}'"),
+        (grade.Lab(right), f"the program that wrote it (here: python3 lb2/cost.py --out {right}), then make grade OUT={right}"),
     ):
         with pytest.raises(pytest.fail.Exception) as failure:
             lab.wrong("cost.txt", "", "", "", "", "")
-        rerun = failure.value.msg.split("rerun:     ")[1]
-        assert rerun.startswith(command) and rerun.count("=") == command.count("=")
+        assert failure.value.msg.split("rerun:     ")[1] == rerun
+    with pytest.raises(pytest.fail.Exception) as failure:
+        grade.Lab(tmp_path / "none")
+    assert f"make all OUT={tmp_path / 'none'}, then make grade OUT={tmp_path / 'none'}" in failure.value.msg
 
 
 def test_what_was_found_is_quoted_and_cut_short(copy, replays):
@@ -553,10 +590,10 @@ def test_make_grade_passes_and_says_which_cost_model(right, tmp_path):
     folder = shutil.copytree(right, tmp_path / "two words é")
     done = make_grade(folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Throughputs recognised: with prefill cost" in done.stdout
+    assert "Cost model recognised in the throughputs: with prefill cost" in done.stdout
     assert "SKIPPED" not in done.stdout
     free_prefill(folder)
-    assert "Throughputs recognised: without prefill cost" in make_grade(folder).stdout
+    assert "Cost model recognised in the throughputs: without prefill cost" in make_grade(folder).stdout
 
 
 def test_make_grade_fails_and_says_what_is_wrong(copy):
