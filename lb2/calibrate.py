@@ -40,7 +40,9 @@ def load_bench(path):
     """Read a detailed result. Raises BadInput or OSError; nothing that is not what it seems is averaged in."""
     record = parse(path, read_text(path), int)
     if not isinstance(record, dict) or "input_lens" not in record:
-        raise BadInput(f"{path}: expected the JSON object of vllm bench serve --save-result --save-detailed (input_lens ...)")
+        raise BadInput(
+            f"{path}: expected the JSON object of vllm bench serve --save-result --save-detailed (input_lens ...)"
+        )
     fields = ["input_lens", "output_lens", "ttfts", "itls", "start_times"]
     missing = [field for field in fields if not isinstance(record.get(field), list)]
     if missing:
@@ -56,7 +58,9 @@ def load_bench(path):
         prompt, output, ttft, itls, start = row
         if not (is_count(prompt) and is_count(output) and is_time(ttft) and is_time(start) and isinstance(itls, list)
                 and all(map(is_time, itls))):
-            raise BadInput(f"{path}: request {i}: expected counts of tokens and times in seconds, found {json.dumps(row)[:60]}")
+            raise BadInput(
+                f"{path}: request {i}: expected counts of tokens and times in seconds, found {json.dumps(row)[:60]}"
+            )
         if output and ttft:
             if ttft + sum(itls) > 1.01 * duration:
                 raise BadInput(f"{path}: request {i}: took {ttft + sum(itls):.6g} s in a run of {duration:.6g} s: "
@@ -117,7 +121,9 @@ def fit(benches):
 def residuals(benches, costs):
     """Lines that say how far the fit is from what it was fitted to, in per cent of the measurement."""
     quietest = min(benches, key=lambda bench: bench.concurrency)
-    fitted = [(costs.overhead_us + costs.prefill_us(prompt) + costs.decode_us(1)) / 1e6 for prompt in quietest.prompt_tokens]
+    fitted = [
+        (costs.overhead_us + costs.prefill_us(prompt) + costs.decode_us(1)) / 1e6 for prompt in quietest.prompt_tokens
+    ]
     errors = [100 * (ours / theirs - 1) for ours, theirs in zip(fitted, quietest.ttfts_s)]
     yield (f"TTFT in {quietest.name}: {len(errors)} samples, residuals {min(errors):+.0f} % to {max(errors):+.0f} %, "
            f"median size {median(map(abs, errors)):.1f} %")
@@ -127,8 +133,10 @@ def residuals(benches, costs):
             gaps_ms = [1000 * gap for itls in bench.itls_s for gap in itls]
             spread = f"{percentile(gaps_ms, 5):.2f} to {percentile(gaps_ms, 95):.2f}" if len(gaps_ms) > 1 else "one"
             error = costs.decode_us(bench.concurrency) / 1e6 / typical - 1
-            yield (f"median time between tokens in {bench.name}, concurrency {bench.concurrency:.4g}: "
-                   f"{1000 * typical:.2f} ms (5 % to 95 %: {spread}; {len(gaps_ms)} samples), residual {100 * error:+.1f} %")
+            yield (
+                f"median time between tokens in {bench.name}, concurrency {bench.concurrency:.4g}: "
+                f"{1000 * typical:.2f} ms (5 % to 95 %: {spread}; {len(gaps_ms)} samples), residual {100 * error:+.1f} %"
+            )
 
 
 def warnings(benches, costs):
@@ -138,8 +146,10 @@ def warnings(benches, costs):
             yield f"Warning: {bench.failed} failed requests of {bench.name} were left out; the load they made was not."
     quietest = min(benches, key=lambda bench: bench.concurrency)
     if quietest.concurrency >= 2:
-        yield (f"Warning: the lowest concurrency is {quietest.concurrency:.4g}: TTFT there holds the steps of other requests "
-               "too. A run with --max-concurrency 1 tells prefill from waiting.")
+        yield (
+            f"Warning: the lowest concurrency is {quietest.concurrency:.4g}: TTFT there holds the steps of other requests "
+            "too. A run with --max-concurrency 1 tells prefill from waiting."
+        )
     if len({bench.concurrency for bench in benches}) == 1:
         yield "With one concurrency, step_ms_per_sequence is 0: it takes two to tell how a step grows."
     elif costs.step_us_per_sequence == 0:
@@ -147,19 +157,25 @@ def warnings(benches, costs):
     if len(set(quietest.prompt_tokens)) < 2:
         yield f"Warning: all prompts of {quietest.name} have one length: its TTFT cannot be split, prefill_ms_per_token is 0."
     highest = max(bench.concurrency for bench in benches)
-    yield (f"A plan extrapolates for prompts outside {min(quietest.prompt_tokens)} to {max(quietest.prompt_tokens)} tokens "
-           f"and for more than {highest:.4g} sequences at once.")
+    yield (
+        f"A plan extrapolates for prompts outside {min(quietest.prompt_tokens)} to {max(quietest.prompt_tokens)} tokens "
+        f"and for more than {highest:.4g} sequences at once."
+    )
 
 
 def costs_line(costs):
     """The four figures of a --costs file."""
     prefill_ms, step_ms, per_sequence_ms, overhead_ms = (f"{us / 1000:.3f}" for us in costs)
-    return pairs(prefill_ms_per_token=prefill_ms, step_ms=step_ms, step_ms_per_sequence=per_sequence_ms, overhead_ms=overhead_ms)
+    return pairs(
+        prefill_ms_per_token=prefill_ms, step_ms=step_ms, step_ms_per_sequence=per_sequence_ms, overhead_ms=overhead_ms
+    )
 
 
 def main():
     parser = parser_of(__doc__)
-    parser.add_argument("benches", nargs="+", type=Path, metavar="BENCH.json", help="detailed results, plain or gzipped")
+    parser.add_argument(
+        "benches", nargs="+", type=Path, metavar="BENCH.json", help="detailed results, plain or gzipped"
+    )
     args = parser.parse_args()
     benches = [load_bench(path) for path in args.benches]
     costs = fit(benches)

@@ -216,8 +216,13 @@ def parser_of(docstring):
 def arguments(docstring):
     """The parser of a script that plays requests at a server's costs."""
     parser = parser_of(docstring)
-    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
-                        help="requests: a JSON list, a trace or a benchmark's result (default: fixtures/llms/requests.json)")
+    parser.add_argument(
+        "--requests",
+        type=Path,
+        default=REQUESTS_FILE,
+        metavar="FILE",
+        help="requests: a JSON list, a trace or a benchmark's result (default: fixtures/llms/requests.json)",
+    )
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
     parser.add_argument("--costs", type=Path, metavar="FILE",
                         help="a server's costs, from calibrate.py (default: 0.05 ms a prompt token, 8.0 ms a step)")

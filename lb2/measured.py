@@ -28,7 +28,9 @@ NOISE_PERCENT = 20  # fixtures/measured/README.md: identical runs of that machin
 def measured(bench):
     """What the client saw: the five MEASURES of a run."""
     gaps_s = [gap for itls in bench.itls_s for gap in itls]
-    times_s = [percentile(values, percent) if values else 0 for values in (bench.ttfts_s, gaps_s) for percent in (50, 99)]
+    times_s = [
+        percentile(values, percent) if values else 0 for values in (bench.ttfts_s, gaps_s) for percent in (50, 99)
+    ]
     return [*(1000 * seconds for seconds in times_s), sum(bench.output_tokens) / bench.duration_s]
 
 
@@ -46,7 +48,9 @@ def predicted(bench, costs, max_num_seqs, max_num_batched_tokens):
     requests = Requests(bench.prompt_tokens, bench.output_tokens)
     arrivals_us = None if bench.closed else [round(1e6 * start) for start in bench.starts_s]
     limit = min(max_num_seqs, bench.concurrency) if bench.closed else max_num_seqs
-    result = paged.schedule(requests, limit, arrivals_us, paged.step_of(costs), max_num_batched_tokens=max_num_batched_tokens)
+    result = paged.schedule(
+        requests, limit, arrivals_us, paged.step_of(costs), max_num_batched_tokens=max_num_batched_tokens
+    )
     issued_us = arrivals_us or closed_loop_issues(result.finished_us, bench.concurrency)
     ttfts_us = [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, issued_us)]
     gaps_us = list(result.gaps_us.elements())
@@ -85,14 +89,20 @@ def worst_first(rows):
 def print_notices(rows, queues, max_num_seqs):
     """What the numbers say of the errors. queues: run -> (most under way as measured, as predicted)."""
     within = sum(abs(row.error_percent) <= NOISE_PERCENT for row in rows)
-    print(f"Notice: {within} of {len(rows)} errors are within {NOISE_PERCENT} %; identical runs of the recorded machine "
-          "differed by 5 to 40 %.")
+    print(
+        f"Notice: {within} of {len(rows)} errors are within {NOISE_PERCENT} %; identical runs of the recorded machine "
+        "differed by 5 to 40 %."
+    )
     for name, (theirs, ours) in queues.items():
         if max(theirs, ours) > max_num_seqs:
-            print(f"In {name} up to {theirs} requests were under way, and {ours} are predicted; {max_num_seqs} run and the "
-                  "others queue, so a difference there is a difference in the tail of TTFT.")
-    print("Left out of the model: how attention grows with the context, tokenisation and network beyond a constant, and that "
-          "the machine's speed drifts.")
+            print(
+                f"In {name} up to {theirs} requests were under way, and {ours} are predicted; {max_num_seqs} run and the "
+                "others queue, so a difference there is a difference in the tail of TTFT."
+            )
+    print(
+        "Left out of the model: how attention grows with the context, tokenisation and network beyond a constant, and that "
+        "the machine's speed drifts."
+    )
 
 
 def main():
@@ -101,7 +111,9 @@ def main():
                         help="runs to fit the costs to (default: closed_01 and closed_16 of fixtures/measured)")
     parser.add_argument("--predict", nargs="+", type=Path, default=PREDICT, metavar="BENCH.json",
                         help="runs to predict (default: closed_04 and open_060)")
-    parser.add_argument("--max-num-seqs", type=count, default=MAX_NUM_SEQS, metavar="N", help="the server's (default: 32)")
+    parser.add_argument(
+        "--max-num-seqs", type=count, default=MAX_NUM_SEQS, metavar="N", help="the server's (default: 32)"
+    )
     parser.add_argument("--max-num-batched-tokens", type=count, default=MAX_NUM_BATCHED_TOKENS, metavar="N",
                         help="the server's (default: 2048)")
     args = parser.parse_args()

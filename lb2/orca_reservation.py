@@ -70,7 +70,12 @@ def in_blocks(requests, arrivals_us):
     return Outcome(result, reserved_token_us / busy_us, used_token_us / busy_us)
 
 
-MODES = {"max_seq": max_seq, "max_gen": max_gen, "none": none, "paged": in_blocks}  # (Requests, n times in us) -> Outcome
+MODES = {
+    "max_seq": max_seq,
+    "max_gen": max_gen,
+    "none": none,
+    "paged": in_blocks,
+}  # (Requests, n times in us) -> Outcome
 
 
 class Measures(NamedTuple):
@@ -127,7 +132,9 @@ def print_notices(runs, requests):
                 f"Notice: at {rate} requests/s {mode} deadlocks after {measures.deadlock_s:.1f} s, with "
                 f"{measures.finished} of {requests} requests finished: every one in memory waits for memory."
             )
-    slower = [f"{runs[busiest, mode].p50_ms_per_token:.0f} ({mode})" for mode in MODES if runs[busiest, mode].p50_ms_per_token]
+    slower = [
+        f"{runs[busiest, mode].p50_ms_per_token:.0f} ({mode})" for mode in MODES if runs[busiest, mode].p50_ms_per_token
+    ]
     print(f"Notice: median ms per token at {busiest} requests/s, of those that finish: {', '.join(slower)}.")
 
 

@@ -86,7 +86,7 @@ class Block:
 
 
 class Blocks:
-    """The pool. Its free list is `blank` blocks without content, then `idle` ones in the order they will be overwritten.
+    """The pool. Its free list is `blank` blocks without content, then `idle` ones in the order they are overwritten.
 
     (A freed block without content goes to the head of the list and one with content to its tail, and blocks are taken
     from the head: so the list always has this form, and blocks without content need no identity.)
@@ -179,7 +179,7 @@ class Blocks:
 
 
 class Decoding:
-    """The running sequences that decode, in admission order. Each takes one token a step, so that none has to be visited.
+    """The running sequences that decode, in admission order. Each takes one token a step, so none has to be visited.
 
     At the start of step s a sequence has s - birth tokens in the cache; it needs a block when that is a multiple of
     block_size, which is when s and birth leave the same remainder.
@@ -310,8 +310,9 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
         start_us, budget = now_us, max_num_batched_tokens
         chunks, complete, preempted, moved_tokens = [], [], [], 0
 
-        # Running requests first. The budget reaches for all: whoever was admitted got a token in that step, with all the
-        # others served. Memory may not: then the one admitted last is preempted, until it does.
+        # Running requests first. The budget reaches for all: whoever was admitted got a token in that step, after all
+        # the others. Memory may not: then the one admitted last is preempted, until it does. (vLLM asks one by one, and
+        # evicts when one finds no block; the requests that are left, and the blocks that are taken, are the same.)
         while True:
             rows = len(decoding)
             needed = decoding.blocks_due(step)

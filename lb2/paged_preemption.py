@@ -43,9 +43,11 @@ def print_notices(results, costs):
         return
     without = max((key for key in results if not key[0]), key=lambda key: results[key][0])
     with_it = True, *without[1:]
-    print(f"Notice: with {without[1]} and {without[2]} sequences, reserving the whole prompt turns {results[without][0]} "
-          f"preemptions into {results[with_it][0]} and {results[without][1]:.0f} tokens/s into {results[with_it][1]:.0f} "
-          f"({results[with_it][1] / results[without][1] - 1:+.1%}).")
+    print(
+        f"Notice: with {without[1]} and {without[2]} sequences, reserving the whole prompt turns {results[without][0]} "
+        f"preemptions into {results[with_it][0]} and {results[without][1]:.0f} tokens/s into {results[with_it][1]:.0f} "
+        f"({results[with_it][1] / results[without][1] - 1:+.1%})."
+    )
     for reserve, words in ((True, "With"), (False, "Without")):
         limits = {limit: results[reserve, "recompute", limit][1] for limit in MAX_NUM_SEQS}
         best = max(limits, key=limits.get)

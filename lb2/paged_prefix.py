@@ -22,9 +22,13 @@ def p50_ttft_us(requests, system_tokens, caching, costs):
     """The median TTFT, one request at a time, counted from the start of the step that admits it."""
     n = len(requests.prompt_tokens)
     prefixes = [[("system", system_tokens)]] * n if caching else None
-    longer = Requests([system_tokens + tokens for tokens in requests.prompt_tokens], [1] * n)  # more would not matter here
+    longer = Requests(
+        [system_tokens + tokens for tokens in requests.prompt_tokens], [1] * n
+    )  # more would not matter here
     result = schedule(longer, 1, step_us=step_of(costs), block_size=BLOCK_SIZE, prefixes=prefixes)
-    return percentile([first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, result.admitted_us)], 50)
+    return percentile(
+        [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, result.admitted_us)], 50
+    )
 
 
 def measure(requests, system_tokens, costs=Costs()):
@@ -61,8 +65,10 @@ def main():
     if tokens is None:
         print(f"No system prompt of up to {LONGEST} tokens makes the median TTFT more than {RATIO} times shorter.")
     else:
-        print(f"The shortest system prompt (a multiple of {BLOCK_SIZE}) that makes the median TTFT more than {RATIO} times "
-              f"shorter has {tokens} tokens.")
+        print(
+            f"The shortest system prompt (a multiple of {BLOCK_SIZE}) that makes the median TTFT more than {RATIO} times "
+            f"shorter has {tokens} tokens."
+        )
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ def across(panel, value):
 
 def slots_data(requests, costs=Costs(), slots=SLOTS):
     """The requests, the slots and the Schedules of both batchings."""
-    both = (module.schedule(requests, slots, None, costs.prefill_us, costs.decode_us) for module in (static, continuous))
+    both = (
+        module.schedule(requests, slots, None, costs.prefill_us, costs.decode_us) for module in (static, continuous)
+    )
     return requests, slots, *both
 
 

@@ -110,8 +110,11 @@ def play(problem, max_num_seqs, arrivals_us, positions=None):
     )
     issued_us = arrivals_us or closed_loop_issues(result.finished_us, max_num_seqs)
     ttfts_us = [first - issued + problem.costs.overhead_us for first, issued in zip(result.first_token_us, issued_us)]
-    tpots_us = [(finished - first) / (output - 1)
-                for finished, first, output in zip(result.finished_us, result.first_token_us, requests.output_tokens) if output > 1]
+    tpots_us = [
+        (finished - first) / (output - 1)
+        for finished, first, output in zip(result.finished_us, result.first_token_us, requests.output_tokens)
+        if output > 1
+    ]
     return ttfts_us, tpots_us, sum(requests.output_tokens), max(result.finished_us)
 
 
@@ -277,7 +280,9 @@ def print_open(problem, max_num_seqs, points, endless):
         print(f"Open loop, max_num_seqs {max_num_seqs}: no load down to {points[0].load:g} {unit} meets the targets.")
     else:
         best = met[-1]
-        print(f"Open loop, max_num_seqs {max_num_seqs}: {best.load:.3f} {unit} ({best.rps:.3f} requests/s), {measures(best)}.")
+        print(
+            f"Open loop, max_num_seqs {max_num_seqs}: {best.load:.3f} {unit} ({best.rps:.3f} requests/s), {measures(best)}."
+        )
 
 
 def print_replicas(problem, limits, alone, processes):
@@ -291,9 +296,13 @@ def print_replicas(problem, limits, alone, processes):
         if answers:
             limit = min(answers, key=lambda limit: (answers[limit][0], limit))
             servers, point = answers[limit]
-            print(f"Replicas: {servers}, each with max_num_seqs {limit}, for {point.rps:.3f} requests/s: {measures(point)}.")
+            print(
+                f"Replicas: {servers}, each with max_num_seqs {limit}, for {point.rps:.3f} requests/s: {measures(point)}."
+            )
         else:
-            print("Replicas: no number of servers meets the targets: what misses them are requests that arrive together.")
+            print(
+                "Replicas: no number of servers meets the targets: what misses them are requests that arrive together."
+            )
 
 
 # --- the command line ---------------------------------------------------------------------------------------------
@@ -314,9 +323,15 @@ def parser():
                         help=f"limits to try in open loop (default: {' '.join(map(str, MAX_NUM_SEQS))})")
     parser.add_argument("--max-num-batched-tokens", type=count, default=2048, metavar="N",
                         help="token budget of a step (default: 2048)")
-    parser.add_argument("--kv-tokens", type=count, metavar="N", help="tokens that the KV cache holds (default: unlimited)")
-    parser.add_argument("--up-to", type=count, default=256, metavar="N", help="most clients tried in closed loop (default: 256)")
-    parser.add_argument("--replicas", action="store_true", help="also find the fewest servers for the trace at its own rate")
+    parser.add_argument(
+        "--kv-tokens", type=count, metavar="N", help="tokens that the KV cache holds (default: unlimited)"
+    )
+    parser.add_argument(
+        "--up-to", type=count, default=256, metavar="N", help="most clients tried in closed loop (default: 256)"
+    )
+    parser.add_argument(
+        "--replicas", action="store_true", help="also find the fewest servers for the trace at its own rate"
+    )
     parser.add_argument("--processes", type=count, metavar="N",
                         help="processes to use (default: the machine's); the result does not depend on it")
     return parser
@@ -333,11 +348,16 @@ def main():
     alone = closed_loop(problem, 1)
     climbs, closed = {}, (None, False)
     if alone.meets:
-        jobs = [partial(largest_closed, problem, args.up_to), *(partial(climb, problem, limit) for limit in reversed(limits))]
+        jobs = [
+            partial(largest_closed, problem, args.up_to),
+            *(partial(climb, problem, limit) for limit in reversed(limits)),
+        ]
         closed, *found = in_processes(jobs, args.processes)
         climbs = dict(zip(reversed(limits), found))
     points = [point for limit in limits if limit in climbs for point in climbs[limit][0]]
-    best = max((point for point in points if point.meets), key=lambda point: (point.rps, -point.max_num_seqs), default=None)
+    best = max(
+        (point for point in points if point.meets), key=lambda point: (point.rps, -point.max_num_seqs), default=None
+    )
     line = plan_line(best)
     save(args.out, {"plan.txt": line, "plan.csv": table(HEADER, map(row, points))})
 
@@ -347,7 +367,9 @@ def main():
         if limit in climbs:
             print_open(problem, limit, *climbs[limit])
     if alone.meets and problem.target_tpot_ms == math.inf:
-        print("Without a TPOT target, raising max_num_seqs has no upper edge in open loop: more sequences only slow each other.")
+        print(
+            "Without a TPOT target, raising max_num_seqs has no upper edge in open loop: more sequences only slow each other."
+        )
     if args.replicas:
         print_replicas(problem, limits, alone, args.processes)
 

@@ -22,10 +22,25 @@ from orca_workload import RECORDED
 from pictures import TARGET_MS, drawn, records_of
 
 HERE = Path(__file__).resolve().parent
-STEPS = {"static": "slots", "continuous": None, "compare": None, "maxseqs": None, "queueing": "queue", "cost": None,
-         "tune": "tune", "paged_preemption": "paged", "paged_prefix": None, "paged_chunked": None}  # script: its picture
-DEMOS = {"orca_waste": None, "orca_curves": "orca_curves", "orca_homogeneous": None, "orca_reservation": "orca_reservation",
-         "measured": "measured"}
+STEPS = {
+    "static": "slots",
+    "continuous": None,
+    "compare": None,
+    "maxseqs": None,
+    "queueing": "queue",
+    "cost": None,
+    "tune": "tune",
+    "paged_preemption": "paged",
+    "paged_prefix": None,
+    "paged_chunked": None,
+}  # script: its picture
+DEMOS = {
+    "orca_waste": None,
+    "orca_curves": "orca_curves",
+    "orca_homogeneous": None,
+    "orca_reservation": "orca_reservation",
+    "measured": "measured",
+}
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --quiet: #59636e; --box: #f6f8fa }
 @media (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --quiet: #9198a1; --box: #161b22 } }
@@ -71,7 +86,9 @@ def image(svg):
 
 def settings(args, requests, costs):
     """Rows of (what, value) that say what the page is about."""
-    spread = {name: [percentile(column, percent) for percent in (50, 99)] for name, column in zip(requests._fields, requests)}
+    spread = {
+        name: [percentile(column, percent) for percent in (50, 99)] for name, column in zip(requests._fields, requests)
+    }
     yield "requests", f"{args.requests.name}, {len(requests.prompt_tokens)}"
     for name, (p50, p99) in spread.items():
         yield name.replace("_", " "), f"median {p50:.0f}, p99 {p99:.0f}"
@@ -106,7 +123,7 @@ def main():
     mine = ["--requests", str(args.requests)]
     mine += [] if args.first is None else ["--first", str(args.first)]
     mine += [] if args.costs is None else ["--costs", str(args.costs)]
-    options = {name: mine for name in STEPS} | {name: ["--requests", str(records)] for name in DEMOS} | {"measured": []}
+    options = dict.fromkeys(STEPS, mine) | {name: ["--requests", str(records)] for name in DEMOS} | {"measured": []}
     options["tune"] = [*mine, "--target-ttft-ms", str(args.target_ttft_ms)]
     shown = STEPS | DEMOS
     with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +132,9 @@ def main():
         for (name, picture), words in zip(shown.items(), said):
             svg = pictures.get(f"{picture}.svg")
             curve = Path(folder) / f"{name}.csv"
-            sections.append((question(name), image(svg) if svg else "", words, table_of(curve) if curve.exists() else ""))
+            sections.append(
+                (question(name), image(svg) if svg else "", words, table_of(curve) if curve.exists() else "")
+            )
     title = f"What a server would make of {args.requests.name}"
     text = page(title, settings(args, requests, costs), sections)
     save(args.out, {"report.html": text.encode("ascii", "xmlcharrefreplace").decode("ascii")})

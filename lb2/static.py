@@ -91,7 +91,9 @@ def main():
     print_batches(requests.output_tokens, args.batch_size)
     print(f"Step 2: their measures, {args.batch_size} slots")
     print(f"static.txt: {line}", end="")
-    print(f"Notice: {1 - util:.0%} of the slots stood idle: empty, or held until the longest request of their batch ended.")
+    print(
+        f"Notice: {1 - util:.0%} of the slots stood idle: empty, or held until the longest request of their batch ended."
+    )
 
 
 if __name__ == "__main__":

@@ -121,7 +121,9 @@ def bench_rows(path, bench):
     lengths = [bench.get(field) for field in ("input_lens", "output_lens")]
     starts = bench.get("start_times") or [None] * len(lengths[0])
     if not all(isinstance(column, list) and len(column) == len(starts) for column in lengths) or not starts:
-        raise BadInput(f"{path}: input_lens, output_lens and start_times must be lists of one length, one entry a request")
+        raise BadInput(
+            f"{path}: input_lens, output_lens and start_times must be lists of one length, one entry a request"
+        )
     rows = []
     for i, (prompt, output, start) in enumerate(zip(*lengths, starts)):
         where = f"{path}: request {i}"

@@ -63,7 +63,9 @@ def pairs(what, a, b, runs):
 
 def peak_mib(command):
     """The largest resident size of a command, in MiB."""
-    pid = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
+    pid = os.posix_spawn(
+        command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    )
     return os.wait4(pid, 0)[2].ru_maxrss / 1024
 
 

@@ -69,9 +69,13 @@ def main():
         longer = Requests(*zip(*((r.randint(20, 800), r.randint(10, 1000)) for _ in range(n))))
         for blocks in (paged.UNLIMITED, 8_000):
             for prefixes in (None, [[]] * n):
-                seconds, _ = cpu(paged.schedule, longer, 256, max_num_batched_tokens=8192, kv_blocks=blocks, prefixes=prefixes)
+                seconds, _ = cpu(
+                    paged.schedule, longer, 256, max_num_batched_tokens=8192, kv_blocks=blocks, prefixes=prefixes
+                )
                 memory = "unlimited" if blocks == paged.UNLIMITED else f"{blocks} blocks"
-                print(f"{n:6} requests, memory {memory}, caching {'off' if prefixes is None else 'on'}: {1e6 * seconds / n:.0f} us each")
+                print(
+                    f"{n:6} requests, memory {memory}, caching {'off' if prefixes is None else 'on'}: {1e6 * seconds / n:.0f} us each"
+                )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,16 @@ ROOT = Path(__file__).resolve().parent.parent
 LAB = ROOT / "lb2"
 SHIPPED = ROOT / "fixtures" / "llms" / "requests.json"
 STEPS = ["static", "continuous", "compare", "maxseqs", "queueing", "cost", "tune"]
-RESULTS = ["static.txt", "continuous.txt", "compare.txt", "maxseqs.txt", "queue.csv", "cost.txt", "tune.txt", "tune.csv"]
+RESULTS = [
+    "static.txt",
+    "continuous.txt",
+    "compare.txt",
+    "maxseqs.txt",
+    "queue.csv",
+    "cost.txt",
+    "tune.txt",
+    "tune.csv",
+]
 
 
 def script(name, *arguments, cwd=ROOT, python=sys.executable):

@@ -151,7 +151,9 @@ def play(requests, max_num_seqs, arrivals_us, kv_blocks=None, block_size=16, bud
             hit_total += len(hits) * block_size
             moved += saved[i]
             computed[i] = hit
-            if saved[i] < requests.prompt_tokens[i]:  # a decoding request that comes back from the host prefills nothing
+            if (
+                saved[i] < requests.prompt_tokens[i]
+            ):  # a decoding request that comes back from the host prefills nothing
                 until[i] = length
             saved[i] = 0
             left -= tokens

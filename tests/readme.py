@@ -95,7 +95,9 @@ def value(path, key):
             return dict(pair.split("=") for pair in path.read_text().split())[key]
         *wanted, column = key.split(",")
         with open(path, newline="") as file:
-            rows = [row for row in csv.DictReader(file) if all(row[c] == v for c, v in (pair.split("=") for pair in wanted))]
+            rows = [
+                row for row in csv.DictReader(file) if all(row[c] == v for c, v in (pair.split("=") for pair in wanted))
+            ]
         (row,) = rows
         return row[column]
     except (OSError, KeyError, ValueError) as error:

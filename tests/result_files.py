@@ -107,7 +107,12 @@ def rows_of(text, columns):
     except csv.Error as error:
         raise Defect("", str(error), "cells separated by commas", "another format under the name .csv") from None
     if not rows:
-        raise Defect("", "commas and no values", f"a row of {header}, and its numbers", "every value was empty when it was written")
+        raise Defect(
+            "",
+            "commas and no values",
+            f"a row of {header}, and its numbers",
+            "every value was empty when it was written",
+        )
     if rows[0] != list(columns):
         likely = "the header is missing, misspelt or in another order, or the cells are not separated by commas"
         raise Defect("header", shown(",".join(rows[0])), header, likely)

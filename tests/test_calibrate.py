@@ -6,13 +6,15 @@ import json
 import calibrate
 import pytest
 from bench_file import bench
-from common import BadInput, Requests, load_requests
+from common import Requests
 from cost import Costs, load_costs
-from fixture import LAB, ROOT, SHIPPED, STEPS, files, read_pairs, script
+from fixture import ROOT, STEPS, files, read_pairs, script
 
 COSTS = [Costs(144, 9_907, 493, 4_933), Costs(50, 8_000, 0, 0), Costs(7, 21_000, 1_250, 0), Costs(1, 1, 1, 1)]
 LONG = Requests([16 + 37 * i for i in range(24)], [400] * 24)  # full batches nearly all the time
-RUNS = [ROOT / "fixtures" / "measured" / f"{name}.json.gz" for name in ("closed_01", "closed_04", "closed_16", "open_060")]
+RUNS = [
+    ROOT / "fixtures" / "measured" / f"{name}.json.gz" for name in ("closed_01", "closed_04", "closed_16", "open_060")
+]
 
 
 def write(path, record):
@@ -50,7 +52,9 @@ def test_worked_by_hand(tmp_path):
 def test_what_the_fit_never_says():
     """No negative cost: where steps get shorter with more sequences or TTFT falls with length, 0; overhead never below 0."""
     runs = [calibrate.load_bench(path) for path in RUNS[:2]]  # closed_04 has the faster steps: noise
-    runs[0] = runs[0]._replace(ttfts_s=[0.0001 * tokens for tokens in runs[0].prompt_tokens])  # no room for a step in them
+    runs[0] = runs[0]._replace(
+        ttfts_s=[0.0001 * tokens for tokens in runs[0].prompt_tokens]
+    )  # no room for a step in them
     costs = calibrate.fit(runs)
     assert costs.step_us_per_sequence == costs.overhead_us == 0
     assert costs.step_us == round(1e6 * (calibrate.typical_itl_s(runs[0]) + calibrate.typical_itl_s(runs[1])) / 2)
@@ -111,7 +115,11 @@ def test_the_recorded_runs(tmp_path):
     """The figures of fixtures/measured/README.md, which were fitted independently."""
     assert script("calibrate", RUNS[0], RUNS[2], "--out", tmp_path).returncode == 0
     costs = read_pairs(tmp_path / "costs.txt")
-    assert [f"{float(costs[key]):.3g}" for key in ("prefill_ms_per_token", "step_ms", "step_ms_per_sequence")] == ["0.144", "9.91", "0.493"]
+    assert [f"{float(costs[key]):.3g}" for key in ("prefill_ms_per_token", "step_ms", "step_ms_per_sequence")] == [
+        "0.144",
+        "9.91",
+        "0.493",
+    ]
 
 
 # --- the --costs file ---------------------------------------------------------------------------------------------

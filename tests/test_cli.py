@@ -189,7 +189,11 @@ def test_a_flag_that_makes_no_sense(tmp_path, name, flags, says):
 def test_rates_at_the_edges_of_what_is_allowed(tmp_path):
     done = script("queueing", "--out", tmp_path, "--rps", "0.000001", "1000000000")
     assert done.returncode == 0
-    assert [line.split(",")[0] for line in (tmp_path / "queue.csv").read_text().splitlines()] == ["rps", "1e-06", "1000000000"]
+    assert [line.split(",")[0] for line in (tmp_path / "queue.csv").read_text().splitlines()] == [
+        "rps",
+        "1e-06",
+        "1000000000",
+    ]
 
 
 def test_a_byte_order_mark_and_extra_fields_are_accepted(tmp_path):
@@ -318,7 +322,9 @@ def test_make_takes_names_as_they_are(tmp_path, name):
     requests = tmp_path / name / f"{name}.json"
     requests.write_text(json.dumps([GOOD]))
     assert make("cost", f"OUT={tmp_path / name / 'out'}", f"REQUESTS={requests}").returncode == 0
-    assert (tmp_path / name / "out" / "cost.txt").read_text() == "total_prefill_ms=0.50 total_decode_ms=24.00 decode_share=0.9796\n"
+    assert (
+        tmp_path / name / "out" / "cost.txt"
+    ).read_text() == "total_prefill_ms=0.50 total_decode_ms=24.00 decode_share=0.9796\n"
     assert make(f"OUT={tmp_path / name / 'all'}", f"REQUESTS={requests}").returncode == 0
     assert sorted(files(tmp_path / name / "all")) == sorted(RESULTS)
 

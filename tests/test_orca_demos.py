@@ -8,7 +8,6 @@ import orca_curves
 import orca_homogeneous
 import orca_lecture
 import orca_request
-import orca_reservation
 import orca_waste
 import pytest
 from common import Requests, aligned

@@ -23,7 +23,11 @@ def shared_costs(rng):
     if rng.random() < 0.5:
         return {}, {}
     return (
-        {"step_us": lambda chunks, rows, _: 7 * sum(c.tokens for c in chunks) + 100 + 13 * (rows + sum(c.last for c in chunks))},
+        {
+            "step_us": lambda chunks, rows, _: (
+                7 * sum(c.tokens for c in chunks) + 100 + 13 * (rows + sum(c.last for c in chunks))
+            )
+        },
         {"step_us": lambda prompt_tokens, emitting: 7 * prompt_tokens + 100 + 13 * emitting},
     )
 
@@ -42,7 +46,9 @@ def random_case(seed):
     kind, prefixes, swap_us = r.random(), None, None
     if kind < 0.5:
         prefixes = [
-            r.choice(([], [(r.choice("ab"), r.randint(0, p))], [("a", min(p, 10)), (f"a{r.randint(0, 1)}", min(p, 30))]))
+            r.choice(
+                ([], [(r.choice("ab"), r.randint(0, p))], [("a", min(p, 10)), (f"a{r.randint(0, 1)}", min(p, 30))])
+            )
             for p in requests.prompt_tokens
         ]
     elif kind < 0.75:
@@ -216,7 +222,9 @@ def test_equals_the_plain_oracle_on_1000_random_runs_jumping_and_stepping():
         assert jumped == stepped == played[:9], f"seed {seed}"
         if theirs["kv_blocks"]:
             assert [(step.start_us, *step[2:]) for step in log] == played.steps, f"seed {seed}"
-            assert all(a.end_us <= b.start_us for a, b in zip(log, log[1:])) and log[-1].end_us == max(played.finished_us)
+            assert all(a.end_us <= b.start_us for a, b in zip(log, log[1:])) and log[-1].end_us == max(
+                played.finished_us
+            )
         seen.update(preempted=played.preemptions > 0, hit=played.hit_tokens > 0,
                     swapped=bool(theirs["swap_us"]) and played.preemptions > 0)
     assert min(seen.values()) > 50, "the runs must meet preemption, hits and swapping often"
@@ -249,7 +257,10 @@ def test_everything_is_free_at_the_end_and_everybody_ends():
         requests, limit, arrivals, ours, _ = random_case(seed)
         log = []
         result = paged.schedule(requests, limit, arrivals, **ours, log=log)
-        held = sum(-(-(requests.prompt_tokens[i] + requests.output_tokens[i] - 1) // ours["block_size"]) for i in log[-1].finished)
+        held = sum(
+            -(-(requests.prompt_tokens[i] + requests.output_tokens[i] - 1) // ours["block_size"])
+            for i in log[-1].finished
+        )
         if ours["prefixes"] is None:
             assert log[-1].free + held == ours["kv_blocks"]
         assert sum(result.gaps_us.values()) == sum(requests.output_tokens) - len(requests.output_tokens)
@@ -288,9 +299,14 @@ def test_with_everything_unlimited_paged_is_continuous():
     "arguments, says",
     [
         ({"kv_blocks": 3}, "request 1 can never fit: it grows to 49 tokens, 4 blocks of 16, and the cache has 3"),
-        ({"kv_blocks": 4, "chunked_prefill": False, "max_num_batched_tokens": 48},
-         "request 1 can never fit: without chunked prefill 49 tokens must fit into one step, and its budget is 48"),
-        ({"chunked_prefill": False, "max_num_batched_tokens": 29}, "request 1 can never fit: without chunked prefill 30"),
+        (
+            {"kv_blocks": 4, "chunked_prefill": False, "max_num_batched_tokens": 48},
+            "request 1 can never fit: without chunked prefill 49 tokens must fit into one step, and its budget is 48",
+        ),
+        (
+            {"chunked_prefill": False, "max_num_batched_tokens": 29},
+            "request 1 can never fit: without chunked prefill 30",
+        ),
         ({"block_size": 0}, "block_size is 0: it must be at least 1"),
         ({"max_num_batched_tokens": 0}, "max_num_batched_tokens is 0"),
         ({"kv_blocks": 0}, "kv_blocks is 0"),
@@ -304,6 +320,9 @@ def test_what_can_never_fit_is_refused_before_the_run(arguments, says):
 def test_what_just_fits_is_not_refused():
     """49 tokens in 4 blocks; a budget of 30 without chunking where nobody can be preempted."""
     assert paged.schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=4).preemptions > 0
-    assert paged.schedule(Requests([10, 30], [20, 20]), 2, chunked_prefill=False, max_num_batched_tokens=30).preemptions == 0
+    assert (
+        paged.schedule(Requests([10, 30], [20, 20]), 2, chunked_prefill=False, max_num_batched_tokens=30).preemptions
+        == 0
+    )
     with pytest.raises(ValueError, match="max_num_seqs is 0"):
         paged.schedule(Requests([10], [20]), 0)

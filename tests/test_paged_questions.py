@@ -35,9 +35,19 @@ def rows(out, question):
 def test_preemption_against_the_oracle(out):
     requests = load_requests(SHIPPED)
     table = rows(out, "preemption")
-    assert list(table[0]) == ["reserve_full_prompt", "resume", "max_num_seqs", "preemptions", "resumed_tokens", "throughput_tps"]
+    assert list(table[0]) == [
+        "reserve_full_prompt",
+        "resume",
+        "max_num_seqs",
+        "preemptions",
+        "resumed_tokens",
+        "throughput_tps",
+    ]
     assert [tuple(row.values())[:3] for row in table] == [
-        (reserve, resume, limit) for reserve in ("true", "false") for resume in ("recompute", "swap") for limit in ("8", "16", "32")
+        (reserve, resume, limit)
+        for reserve in ("true", "false")
+        for resume in ("recompute", "swap")
+        for limit in ("8", "16", "32")
     ]
     for row in table:
         played = paged_oracle.play(
@@ -104,7 +114,9 @@ def test_paging_solves_the_deadlock():
     for rate in (4, 8):
         none, paged = (orca_reservation.measure(mode, workload, rate) for mode in ("none", "paged"))
         assert paged.mean_used_tokens == pytest.approx(none.mean_used_tokens, rel=1e-9)
-        assert (paged.throughput_rps, paged.p50_ms_per_token) == pytest.approx((none.throughput_rps, none.p50_ms_per_token), rel=1e-9)
+        assert (paged.throughput_rps, paged.p50_ms_per_token) == pytest.approx(
+            (none.throughput_rps, none.p50_ms_per_token), rel=1e-9
+        )
         assert paged.mean_used_tokens < paged.mean_reserved_tokens < paged.mean_used_tokens + 64 * 16
     none, paged = (orca_reservation.measure(mode, workload, 12) for mode in ("none", "paged"))
     assert none.finished < 1000 == paged.finished and paged.deadlock_s is None

@@ -20,8 +20,18 @@ from queueing import at_rate, unit_arrivals
 from test_cli import make
 
 NAMES = ["measured.svg", "orca_curves.svg", "orca_reservation.svg", "paged.svg", "queue.svg", "slots.svg", "tune.svg"]
-SCRIPTS = ["measured", "static", "continuous", "compare", "queueing", "tune", "paged_preemption", "paged_prefix", "orca_curves",
-           "orca_reservation"]
+SCRIPTS = [
+    "measured",
+    "static",
+    "continuous",
+    "compare",
+    "queueing",
+    "tune",
+    "paged_preemption",
+    "paged_prefix",
+    "orca_curves",
+    "orca_reservation",
+]
 XMLNS = "{http://www.w3.org/2000/svg}"
 COMMITTED = {name: (LAB / "pictures" / name).read_text() for name in NAMES}
 

@@ -92,7 +92,9 @@ def test_replicas_worked_by_hand(tmp_path):
     """Four requests of 9 ms, 4 ms apart, one slot a server. One server: the waits grow to 15 ms. Two: each gets one every
     8 ms, waits 0 and 1 ms, p99 within 10. Dealt in turn, not to the idle one."""
     path = write(tmp_path / "trace.json", Requests([20] * 4, [1] * 4), [0, 4, 8, 12])
-    said = script("plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--replicas", "--out", tmp_path).stdout
+    said = script(
+        "plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--replicas", "--out", tmp_path
+    ).stdout
     assert "Replicas: 2, each with max_num_seqs 1, for 250.000 requests/s" in said
 
 
@@ -143,7 +145,10 @@ def test_with_one_slot_no_wait_shrinks_as_load_grows():
         n = r.randint(2, 30)
         requests = Requests([r.randint(1, 400) for _ in range(n)], [r.randint(1, 9) for _ in range(n)])
         arrivals = sorted(r.randint(0, 900_000) for _ in range(n))
-        tried = [plan.at_load(problem(requests, [a - arrivals[0] for a in arrivals]), 1, load) for load in (0.5, 1.0, 1.7, 4.0)]
+        tried = [
+            plan.at_load(problem(requests, [a - arrivals[0] for a in arrivals]), 1, load)
+            for load in (0.5, 1.0, 1.7, 4.0)
+        ]
         p99s = [point.p99_ttft_ms for point in tried]
         assert all(a <= b + 0.002 for a, b in zip(p99s, p99s[1:])), f"seed {seed}: arrivals are rounded to 1 us"
 
@@ -167,7 +172,9 @@ def test_infeasible(tmp_path):
     said = script("plan", "--target-ttft-ms", 5, "--out", tmp_path, "--replicas").stdout
     assert "Infeasible: one request alone misses a target" in said
     assert "Replicas: the file has no arrivals" in said
-    assert (tmp_path / "plan.txt").read_text() == "max_num_seqs=0 max_rps=0.000 p99_ttft_ms=0.00 p99_tpot_ms=0.00 throughput_tps=0.00\n"
+    assert (
+        tmp_path / "plan.txt"
+    ).read_text() == "max_num_seqs=0 max_rps=0.000 p99_ttft_ms=0.00 p99_tpot_ms=0.00 throughput_tps=0.00\n"
     assert rows(tmp_path) == []
 
 
@@ -186,7 +193,9 @@ def test_requests_that_arrive_together_cannot_be_thinned_out(tmp_path):
     """Two and two at one moment, one slot: the second of each waits 9 ms at any load, and with any number of servers fewer
     than two."""
     path = write(tmp_path / "trace.json", Requests([20] * 4, [1] * 4), [0, 0, 50, 50])
-    said = script("plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--replicas", "--out", tmp_path).stdout
+    said = script(
+        "plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--replicas", "--out", tmp_path
+    ).stdout
     assert "max_num_seqs 1: no load down to 0.001 times its own rate meets the targets" in said
     assert "Replicas: 2, each" in said
     loads = [float(row["load"]) for row in rows(tmp_path)]
@@ -228,12 +237,30 @@ def test_every_load_tried_is_in_the_file_and_the_best_in_the_plan(tmp_path):
     for row in table:  # 1,200 TTFTs, pooled: enough to bound the p99
         low, p99, high = (float(row[f"p99_ttft_{end}ms"]) for end in ("low_", "", "high_"))
         assert low <= p99 <= high < 5 * p99
-    assert all((float(row["p99_ttft_ms"]) <= 200 and float(row["p99_tpot_ms"]) <= 50) == (row["meets"] == "true") for row in table)
+    assert all(
+        (float(row["p99_ttft_ms"]) <= 200 and float(row["p99_tpot_ms"]) <= 50) == (row["meets"] == "true")
+        for row in table
+    )
 
 
 def test_the_number_of_processes_changes_nothing(tmp_path):
     for processes in (1, 3):
-        assert script("plan", "--first", 40, "--max-num-seqs", 4, 8, 16, "--processes", processes, "--out", tmp_path / str(processes)).returncode == 0
+        assert (
+            script(
+                "plan",
+                "--first",
+                40,
+                "--max-num-seqs",
+                4,
+                8,
+                16,
+                "--processes",
+                processes,
+                "--out",
+                tmp_path / str(processes),
+            ).returncode
+            == 0
+        )
     assert files(tmp_path / "1") == files(tmp_path / "3")
 
 

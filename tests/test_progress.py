@@ -24,7 +24,9 @@ def on_a_terminal(name, requests, out, seconds):
     """(exit status, what the terminal showed) of a script interrupted after so many seconds."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execv(sys.executable, [sys.executable, str(LAB / f"{name}.py"), "--requests", str(requests), "--out", str(out)])
+        os.execv(
+            sys.executable, [sys.executable, str(LAB / f"{name}.py"), "--requests", str(requests), "--out", str(out)]
+        )
     deadline, shown = time.monotonic() + seconds, b""
     os.set_blocking(terminal, False)
     while time.monotonic() < deadline:
@@ -61,6 +63,8 @@ def test_fractions_of_loops_within_loops(capsys, monkeypatch):
             common.report_progress(signal.SIGALRM, sys._getframe())
         return head / n
 
-    for _ in common.progress((list(common.progress((scheduler(i and j == 2) for j in range(4)), 4)) for i in range(2)), 2):
+    for _ in common.progress(
+        (list(common.progress((scheduler(i and j == 2) for j in range(4)), 4)) for i in range(2)), 2
+    ):
         pass
     assert capsys.readouterr().err == "\r\033[K84% done, about 2 s to go"

@@ -54,7 +54,11 @@ def test_a_fresh_page_has_nothing_to_mend(project):
 @pytest.mark.parametrize(
     "old, new, says",
     [
-        ("hello again", "hello agian", "line 9 is stale: run make readme\n  there   hello agian\n  printed hello again"),
+        (
+            "hello again",
+            "hello agian",
+            "line 9 is stale: run make readme\n  there   hello agian\n  printed hello again",
+        ),
         ("hello again\n", "", "is stale: run make readme"),
         (">5036<", ">5037<", "is stale: run make readme"),
         ("62.998", "62.9", "is stale: run make readme"),
@@ -81,7 +85,9 @@ def test_a_failing_command_in_running_text(project):
             raise readme.Stale("the command `make tune` fails with status 2: no rule")
         return run(command)
 
-    assert readme.problems(PAGE, project, strict, project / "copy") == ["the command `make tune` fails with status 2: no rule"]
+    assert readme.problems(PAGE, project, strict, project / "copy") == [
+        "the command `make tune` fails with status 2: no rule"
+    ]
 
 
 def test_a_stale_a_missing_and_a_forgotten_picture(project):

@@ -78,7 +78,10 @@ def test_equals_the_oracle_on_600_random_workloads(refill):
 @pytest.mark.parametrize("refill", SIBLINGS)
 def test_costs_are_arguments(refill):
     """Costs that grow with the batch, so that a pass charged for the wrong number of sequences shows."""
-    costs = {"prefill_us": lambda tokens: 7 * tokens + (tokens > 0), "decode_us": lambda sequences: 100 + 13 * sequences}
+    costs = {
+        "prefill_us": lambda tokens: 7 * tokens + (tokens > 0),
+        "decode_us": lambda sequences: 100 + 13 * sequences,
+    }
     for seed in range(100):
         requests, slots, arrivals = random_case(seed)
         played = oracle.play(requests, slots, arrivals or [0] * len(requests.prompt_tokens), refill, *costs.values())

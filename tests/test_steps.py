@@ -11,7 +11,7 @@ import pytest
 import queueing
 import tune
 from common import Requests, load_requests, percentile
-from fixture import RESULTS, SHIPPED, STEPS, files, read_pairs, script
+from fixture import RESULTS, SHIPPED, STEPS, files, script
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,12 @@ def test_step_1_shows_every_batch(tmp_path):
     "name, flags, file, text",
     [  # 100 slots hold all 100 requests: one batch, 1000 iterations, 20161 tokens in 100 x 1000 slots
         ("static", ["--batch-size", 100], "static.txt", "total_steps=1000 throughput_tps=2076.41 slot_util=0.2016\n"),
-        ("continuous", ["--max-num-seqs", 100], "continuous.txt", "total_steps=1000 throughput_tps=2076.41 slot_util=0.2016\n"),
+        (
+            "continuous",
+            ["--max-num-seqs", 100],
+            "continuous.txt",
+            "total_steps=1000 throughput_tps=2076.41 slot_util=0.2016\n",
+        ),
         ("compare", ["--batch-size", 100], "compare.txt", "static_tps=2076.41 continuous_tps=2076.41 speedup=1.000\n"),
         ("maxseqs", ["--max-num-seqs", 7], "maxseqs.txt", "max_num_seqs=7 peak_running=7\n"),
         ("queueing", ["--max-num-seqs", 100, "--rps", 40], "queue.csv", "rps,avg_queue,p99_wait_ms\n40,"),
