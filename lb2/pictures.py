@@ -23,7 +23,8 @@ import queueing
 import static
 import tune
 from calibrate import fit, load_bench
-from common import REQUESTS_FILE, BadInput, arguments, percentile, requests_of, run, save, slot_util, throughput_tps
+from common import REQUESTS_FILE, BadInput, arguments, percentile, progress, requests_of, run, save
+from common import slot_util, throughput_tps
 from cost import Costs, costs_of
 from orca_model import CAPACITY_TOKENS
 from orca_workload import RECORDED, load_workload
@@ -454,13 +455,17 @@ def drawn(requests, costs, target_ms, records):
         "orca_reservation.svg": lambda: draw_reservation(*reservation_data(load_workload(records), records)),
         "measured.svg": lambda: draw_measured(*measured_data()),
     }
-    pictures, refused = {}, []
-    for name, recipe in recipes.items():
-        try:
-            pictures[name] = recipe()
-        except BadInput as error:
-            refused.append(f"{name} is not drawn: {error}")
-    return pictures, refused
+    results = dict(zip(recipes, progress(map(attempt, recipes.values()), len(recipes))))
+    refused = [f"{name} is not drawn: {result}" for name, result in results.items() if isinstance(result, BadInput)]
+    return {name: result for name, result in results.items() if isinstance(result, str)}, refused
+
+
+def attempt(recipe):
+    """The picture, or the BadInput that says why these requests have none."""
+    try:
+        return recipe()
+    except BadInput as error:
+        return error
 
 
 def records_of(args):

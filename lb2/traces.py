@@ -12,16 +12,21 @@ Reads request files of six sources, told apart by what is in them, never by thei
 Arrivals count from the first and are put in order. In a trace from outside, a row with 0 tokens on either side is a request
 that failed: it is left out and counted. Every other defect is refused, with its row; nothing is guessed.
 
+    python3 lb2/traces.py FILE [FILE ...]        writes nothing; says what each file holds
+
     load_trace("azure.csv.gz") -> Trace(requests=..., arrivals_us=[0, 4314489, ...], source="Azure", left_out=0, ...)
 """
 
 import csv
 import math
 import re
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from statistics import fmean, pstdev
 from typing import NamedTuple
 
-from common import MOST, BadInput, Requests, columns, load_records, parse, read_text, shown
+from common import MOST, BadInput, Requests, columns, load_records, parse, percentile, read_text, run, shown
 
 MOONCAKE_BLOCK_TOKENS = 512  # Mooncake's trace, README: a hash id names a block of 512 tokens and all before it
 CSV_COLUMNS = {  # source: (first columns of the header, then the positions of arrival, prompt and output)
@@ -200,3 +205,34 @@ def float_or_text(text):
         return float(text)
     except ValueError:
         return text
+
+
+# --- what a file holds --------------------------------------------------------------------------------------------
+
+
+def summary(trace):
+    """Lines about a Trace: its lengths, and how bursty its arrivals are (a Poisson process has a variation of 1)."""
+    for name, column in zip(Requests._fields, trace.requests):
+        p50, p99 = percentile(column, 50), percentile(column, 99)
+        yield f"{name}: {min(column)} to {max(column)}, median {p50:g}, mean {fmean(column):.1f}, p99 {p99:.1f}"
+    gaps = [] if trace.arrivals_us is None else [b - a for a, b in zip(trace.arrivals_us, trace.arrivals_us[1:])]
+    if sum(gaps):
+        variation = pstdev(gaps) / fmean(gaps)
+        yield f"arrivals: {1e6 / fmean(gaps):.3f} requests/s, coefficient of variation of the gaps {variation:.2f}"
+    if trace.prefixes:
+        named = [name for prefix in trace.prefixes for name, _ in prefix]
+        yield f"prefixes: {len(named)} blocks are named, {len(set(named))} of them different"
+
+
+def main():
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="request files, plain or gzipped")
+    for path in parser.parse_args().files:
+        trace = load_trace(path)
+        print(f"{path.name}: {trace}")
+        for line in summary(trace):
+            print(f"  {line}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from common import BadInput, Requests
-from fixture import STEPS, script
+from fixture import SHIPPED, STEPS, script
 from traces import load_trace
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
@@ -113,6 +113,21 @@ def test_what_is_refused(tmp_path, what):
     with pytest.raises(BadInput) as refused:
         load_trace(path)
     assert says in str(refused.value) and str(refused.value).startswith(f"{path}: ")
+
+
+def test_what_a_file_holds_worked_by_hand(tmp_path):
+    """Prompts 10, 20, 30, gaps of 1 and 3 s: 2 s on average, so 0.5 requests/s, and a deviation of 1 s, half of that."""
+    path = tmp_path / "trace.csv"
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,10,1\n1,20,1\n4,30,1\n")
+    assert script("traces", path, SHIPPED).stdout.splitlines()[:4] == [
+        "trace.csv: 3 requests over 4.0 s (Vidur)",
+        "  prompt_tokens: 10 to 30, median 20, mean 20.0, p99 29.8",
+        "  output_tokens: 1 to 1, median 1, mean 1.0, p99 1.0",
+        "  arrivals: 0.500 requests/s, coefficient of variation of the gaps 0.50",
+    ]
+    (tmp_path / "mooncake").write_text(mooncake((0, 700, 5, [1, 2]), (0, 700, 5, [1, 3])))
+    assert script("traces", tmp_path / "mooncake").stdout.endswith("  prefixes: 4 blocks are named, 3 of them different\n")
+    assert script("traces", tmp_path / "none").returncode == 2
 
 
 def test_a_damaged_gzip_file(tmp_path):
