@@ -133,6 +133,18 @@ def test_replay_shows_the_first_step_that_differs(tmp_path):
     ]
 
 
+def test_replay_takes_lines_without_a_checksum_and_a_prefix_that_is_none(tmp_path):
+    case = copy.deepcopy(CASES[0])
+    del case["expected"]["decisions_sha256"]
+    case["requests"][0]["prefix_id"] = None
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps([case]))
+    assert script("paged", "--replay", path).stdout.endswith("1 cases, 0 differ\n")
+    case["expected"]["decisions"][-1] += "0"
+    path.write_text(json.dumps([case]))
+    assert script("paged", "--replay", path).returncode == 1
+
+
 @pytest.mark.parametrize(
     "text, says",
     [
