@@ -223,7 +223,7 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
         put("static.txt", total_steps=STATIC_STEPS + len(BATCHES)),
     ),
     "one at a time": ("continuous.txt", "one request was served at a time", put("continuous.txt", total_steps=TOKENS)),
-    "a step too many": ("static.txt", "tokens lost", put("static.txt", total_steps=STATIC_STEPS + 1)),
+    "a step too few": ("static.txt", "tokens lost", put("static.txt", total_steps=STATIC_STEPS - 1)),
     "a fraction of a step": ("static.txt", "a whole number", put("static.txt", total_steps=STATIC_STEPS + 0.5)),
     "32 slots": (
         "continuous.txt compare.txt",
@@ -272,6 +272,9 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
         "static and continuous are swapped",
         put("compare.txt", static_tps="1231.32", continuous_tps="480.05"),
     ),
+    "compared at twice the slots": (
+        "compare.txt", "made from other requests",
+        put("compare.txt", static_tps="1231.32", continuous_tps="2462.64", speedup="2.000")),
     "static.txt at fault": (
         "compare.txt static.txt",
         "static.txt is the wrong one",
@@ -305,7 +308,8 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
     "rates out of order": ("queue.csv", "rows out of order: rates rise", table("queue.csv", misordered)),
     "rate left out": ("queue.csv", "a row is missing", table("queue.csv", lambda rows: rows[:-1])),
     "rate twice": ("queue.csv", "a rate is there twice", table("queue.csv", lambda rows: rows + rows[-1:])),
-    "other rates": ("queue.csv", "got:       10 20 40 80", column("queue.csv", "rps", times(2))),
+    "rates doubled": ("queue.csv", "other rates were run", column("queue.csv", "rps", times(2))),
+    "rates quoted": ("queue.csv", "got:       10 20 40 80", column("queue.csv", "rps", times(2))),
     "waits out of order": (
         "queue.csv",
         "p99_wait_ms rises strictly",
@@ -316,7 +320,7 @@ PLANTED = {  # name: (the file at fault, and those that cannot but disagree with
         "p99_wait_ms rises strictly",
         table("queue.csv", lambda rows: [*rows[:2], [*rows[2][:2], rows[1][2]], *rows[3:]]),
     ),
-    "waits in s": ("queue.csv", "the waits are in seconds", column("queue.csv", "p99_wait_ms", times(0.001))),
+    "waits in s": ("queue.csv", "at rps=40\ngot:       2.775355\n", column("queue.csv", "p99_wait_ms", times(0.001))),
     "queue and wait swapped": ("queue.csv", "avg_queue and p99_wait_ms are swapped", table("queue.csv", queue_swapped)),
     "queue of everybody": (
         "queue.csv",
@@ -615,7 +619,7 @@ def test_the_command_to_rerun_is_complete(right, tmp_path):
         (grade.Lab(requests_file=mine), f"python3 lb2/cost.py --requests '{mine}', then make grade 'REQUESTS={mine}'"),
         (
             grade.Lab(right),
-            f"the program that wrote it (here: python3 lb2/cost.py --out {right}), then make grade OUT={right}",
+            f"the program that wrote it (here: python3 lb2/cost.py), then make grade OUT={right}",
         ),
     ):
         with pytest.raises(pytest.fail.Exception) as failure:
