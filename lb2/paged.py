@@ -400,18 +400,27 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
         end_us = now_us
         step += 1
 
-        # Nothing changes until the next sequence ends, the next arrival can be admitted, or memory runs out.
+        # Nothing changes until the next sequence ends, the next arrival can be admitted, a prompt has its last chunk, or
+        # memory may run out: a row takes a block in as many steps as a block has tokens, and the first one at once.
         rows = len(decoding)
-        blocked = running == max_num_seqs or (waiting and not chunks)  # the waiting ones, until a sequence ends
-        if jump and log is None and rows and partial is None and not preempted:
-            steps = min(decoding.next_end() + 1 - step, pool.free() // rows * block_size)
-            pass_us = step_us([], rows, 0)
-            if not blocked:
-                soon_us = now_us if waiting else arrivals_us[queue[head]] if head < n else None
-                if soon_us is not None:
-                    steps = min(steps, max(0, -((now_us - soon_us) // pass_us)))
+        chunk = 0 if partial is None else max_num_batched_tokens - rows
+        blocked = running == max_num_seqs or chunk or (waiting and not chunks)  # the waiting ones
+        if jump and log is None and not preempted and rows + chunk:
+            steps = max(0, pool.free() - rows - 1) * block_size // (rows + chunk)
+            if rows:
+                steps = min(steps, decoding.next_end() + 1 - step)
+            if chunk:
+                steps = min(steps, (length[partial] - partial_computed - 1) // chunk)
+            pass_us = step_us([Chunk(chunk, partial_computed, False)] if chunk else [], rows, 0)
+            if not blocked and (waiting or head < n):
+                soon_us = now_us if waiting else arrivals_us[queue[head]]
+                steps = min(steps, max(0, -((now_us - soon_us) // pass_us)))
             if steps > 0:
                 pool.take(decoding.blocks_due(step, steps))
+                if chunk:
+                    pool.take(pool.blocks(partial_computed + steps * chunk) - pool.blocks(partial_computed))
+                    partial_computed += steps * chunk
+                    pool.remember(partial, partial_computed)
                 gaps_us[pass_us] += rows * steps
                 now_us += steps * pass_us
                 step += steps

@@ -212,6 +212,15 @@ def test_a_prompt_in_chunks_worked_by_hand():
         assert alone.iterations == -(-prompt // chunk) + output - 1
 
 
+def test_a_prompt_that_nobody_could_step_through():
+    """A billion prompt tokens in a budget of 64, beside a request that decodes 100 tokens: chunks of 63 while it does, of 64
+    when it has ended, counted in closed form. Played chunk by chunk, it would take minutes."""
+    result = paged.schedule(Requests([1, 1_000_000_000], [100, 2]), 2, max_num_batched_tokens=64)
+    steps = 100 + -(-(1_000_000_000 - 63 * 100) // 64) + 1
+    assert result.iterations == steps
+    assert result.finished_us == [100 * 8_000 + 50 * (1 + 63 * 100), steps * 8_000 + 50 * 1_000_000_001]
+
+
 def test_a_prefix_worked_by_hand():
     """Blocks of 4; both prompts of 8 begin with the same 8 tokens. The second, in the same step, may reuse one block
     only: one token must be computed, so floor(7 / 4) = 1."""
