@@ -15,20 +15,19 @@ import gzip
 import io
 import json
 import os
-import signal
 import statistics
 import sys
-import time
 import zlib
 from pathlib import Path
 from typing import NamedTuple
+
+from progress import clear, unwatch, watch
 
 if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
 
 REQUESTS_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "llms" / "requests.json"
 FIELDS = ("prompt_tokens", "output_tokens")
-START_S = time.monotonic()
 MOST = 1_000_000_000  # tokens in a prompt or an output; also sequences, requests: beyond it, a typing error
 
 
@@ -165,6 +164,7 @@ def aligned(header, rows):
 
 def save(out, texts):
     """Write each {name: text} into the folder `out`, made if missing. Either every file is replaced whole, or none."""
+    clear()  # of progress: what is printed next is the result
     out.mkdir(parents=True, exist_ok=True)
     for name in texts:
         if (out / name).is_dir():
@@ -248,39 +248,10 @@ def amount(text):
     return value
 
 
-def progress(results, total):
-    """Pass on results that are worked out as they are asked for; `done` of `total` is for `report_progress` to find."""
-    done = 0
-    for result in results:
-        done += 1
-        yield result
-
-
-def report_progress(_, frame):
-    """Each second from the third, on a terminal: how far the run is, read off the loops that it is in.
-
-    A scheduler has admitted `head` of its `n` requests, and a loop around it has `done` of `total` of its results.
-    """
-    fraction = 0
-    while frame:
-        at = frame.f_locals
-        if "head" in at and "n" in at:
-            fraction = at["head"] / at["n"]
-        elif frame.f_code is progress.__code__:
-            fraction = (at.get("done", 0) + fraction) / at["total"]
-        frame = frame.f_back
-    seconds = time.monotonic() - START_S
-    left = f"about {seconds / fraction - seconds:.0f} s to go" if fraction else f"{seconds:.0f} s so far"
-    print(f"\r\033[K{fraction:.0%} done, {left}", end="", file=sys.stderr, flush=True)
-
-
 def run(main):
     """Run a script's main. What the user did wrong becomes one line and status 2; what we did wrong, a traceback."""
-    watched = sys.stderr is not None and sys.stderr.isatty()
-    if watched:
-        signal.signal(signal.SIGALRM, report_progress)
-        signal.setitimer(signal.ITIMER_REAL, 2, 1)
     try:
+        watch()
         main()
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()
@@ -293,9 +264,7 @@ def run(main):
     except OSError as error:
         fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
     finally:
-        if watched:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        unwatch()
 
 
 def fail(text):

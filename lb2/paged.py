@@ -18,8 +18,10 @@ generated tokens so far; a sequence decodes once computed = length - 1; until th
 
 import argparse
 import sys
+from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
 from heapq import heappop, heappush
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,9 +128,10 @@ class Blocks:
     def content(self, position, index):
         """What block `index` of a request holds: part of a shared prefix, or something that is the request's alone."""
         end = (index + 1) * self.block_size
-        for name, prefix_tokens in self.prefixes[position]:
-            if end <= prefix_tokens:
-                return "prefix", name, index
+        prefixes = self.prefixes[position]
+        at = bisect_left(prefixes, end, key=itemgetter(1))
+        if at < len(prefixes):
+            return "prefix", prefixes[at][0], index
         return "request", position, index
 
     # Acts.
@@ -285,6 +288,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
 
     Raises BadInput, a ValueError, for a request that could never fit.
     """
+    if swap_us and prefixes is not None:
+        raise BadInput("a cache on the host is not searched for prefixes: swap_us or prefixes, not both")
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
     prompt_tokens, output_tokens = requests
     n = len(prompt_tokens)
@@ -312,15 +317,21 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
 
         # Running requests first. The budget reaches for all: whoever was admitted got a token in that step, after all
         # the others. Memory may not: then the one admitted last is preempted, until it does. (vLLM asks one by one, and
-        # evicts when one finds no block; the requests that are left, and the blocks that are taken, are the same.)
+        # evicts when one finds no block; who is left, and the blocks that are taken, are the same.)
+        taken = 0
         while True:
             rows = len(decoding)
-            needed = decoding.blocks_due(step)
-            if partial is not None:
+            due = decoding.blocks_due(step) - taken
+            if due <= pool.free():  # those that decode were admitted before a half-done prompt: they take theirs first
+                pool.take(due)
+                taken += due
+                if partial is None:
+                    break
                 chunk = min(length[partial] - partial_computed, budget - rows)
-                needed += pool.blocks(partial_computed + chunk) - pool.blocks(partial_computed)
-            if needed <= pool.free():
-                break
+                needed = pool.blocks(partial_computed + chunk) - pool.blocks(partial_computed)
+                if needed <= pool.free():
+                    pool.take(needed)
+                    break
             if partial is not None:
                 victim, computed, partial = partial, partial_computed, None
             else:
@@ -334,7 +345,6 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
             if swap_us:
                 kept[victim] = computed
                 moved_tokens += computed
-        pool.take(needed)
         budget -= rows
         served, cached = rows, decoding.cached_tokens(step)
         scheduled = [(position, 1) for position in decoding.birth] if log is not None else []
@@ -404,7 +414,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
         # memory may run out: a row takes a block in as many steps as a block has tokens, and the first one at once.
         rows = len(decoding)
         chunk = 0 if partial is None else max_num_batched_tokens - rows
-        blocked = running == max_num_seqs or chunk or (waiting and not chunks)  # the waiting ones
+        stuck = waiting and not chunks and (reserve_full_prompt or prefixes is None)  # lost hits could let it in
+        blocked = running == max_num_seqs or chunk or stuck  # the waiting ones
         if jump and log is None and not preempted and rows + chunk:
             steps = max(0, pool.free() - rows - 1) * block_size // (rows + chunk)
             if rows:

@@ -11,9 +11,10 @@ TTFT here counts from arrival; ITL is the time between two consecutive tokens of
 
 from collections import Counter
 
-from common import aligned, arguments, percentile, progress, requests_of, run, save, table
+from common import aligned, arguments, percentile, requests_of, run, save, table
 from cost import Costs, costs_of
 from paged import UNLIMITED, schedule, step_of
+from progress import progress
 from queueing import DRAWS, at_rate, unit_arrivals
 
 RPS = 10

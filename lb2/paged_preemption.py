@@ -12,9 +12,10 @@ resumed_tokens 28,000 = tokens that were in the cache of the preempted requests,
 
 from itertools import product
 
-from common import aligned, arguments, progress, requests_of, run, save, table, throughput_tps
+from common import aligned, arguments, requests_of, run, save, table, throughput_tps
 from cost import Costs, costs_of
 from paged import schedule, step_of
+from progress import progress
 
 KV_BLOCKS = 599
 BLOCK_SIZE = 16

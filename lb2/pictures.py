@@ -23,13 +23,14 @@ import queueing
 import static
 import tune
 from calibrate import fit, load_bench
-from common import REQUESTS_FILE, BadInput, arguments, percentile, progress, requests_of, run, save
+from common import REQUESTS_FILE, BadInput, arguments, percentile, requests_of, run, save
 from common import slot_util, throughput_tps
 from cost import Costs, costs_of
 from orca_model import CAPACITY_TOKENS
 from orca_workload import RECORDED, load_workload
 from svg import LINE, MARGIN, WIDTH, Panel, Scale, axes, bar, decades, draw, from_zero, group, line, marks, number
 from svg import picture, rule, spread, text
+from progress import progress
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 LEFT, RIGHT = 72, WIDTH - MARGIN  # of a panel with numbers on its left

@@ -23,8 +23,19 @@ from multiprocessing import active_children
 from typing import NamedTuple
 
 import paged
-from common import Requests, amount, arguments, count, pairs, percentile, progress, run, save, table
+from common import (
+    Requests,
+    amount,
+    arguments,
+    count,
+    pairs,
+    percentile,
+    run,
+    save,
+    table,
+)
 from cost import Costs, costs_of
+from progress import progress
 from queueing import DRAWS, at_rate, unit_arrivals
 from traces import load_trace
 

@@ -14,9 +14,10 @@ from array import array
 from itertools import accumulate
 from random import Random
 
-from common import amount, arguments, count, percentile, progress, requests_of, run, save, table
+from common import amount, arguments, count, percentile, requests_of, run, save, table
 from continuous import schedule
 from cost import Costs, costs_of
+from progress import progress
 
 DRAWS = 20
 

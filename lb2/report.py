@@ -16,10 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import REQUESTS_FILE, amount, arguments, percentile, progress, requests_of, run, save
+from common import REQUESTS_FILE, amount, arguments, percentile, requests_of, run, save
 from cost import costs_of
 from orca_workload import RECORDED
 from pictures import TARGET_MS, drawn, records_of
+from progress import progress
 
 HERE = Path(__file__).resolve().parent
 STEPS = {

@@ -22,7 +22,6 @@ from common import (
     count,
     pairs,
     percentile,
-    progress,
     requests_of,
     run,
     save,
@@ -31,6 +30,7 @@ from common import (
 )
 from continuous import schedule
 from cost import Costs, costs_of
+from progress import progress
 
 ORDERS = 20
 

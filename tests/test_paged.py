@@ -251,6 +251,44 @@ def test_equals_the_plain_oracle_on_1000_random_runs_jumping_and_stepping():
     assert min(seen.values()) > 50, "the runs must meet preemption, hits and swapping often"
 
 
+def test_decoding_rows_take_their_blocks_before_a_half_done_prompt_gives_up_its_own():
+    """A rare case that a search found: the prompt's request evicts itself, and the blocks that the others had taken by then
+    are not the ones that it frees; what an idle block remembers, and so a later hit, hangs on it."""
+    lengths = [(1, 12), (36, 1), (14, 14), (11, 10), (29, 10), (10, 5), (13, 1), (5, 1)]
+    prefixes = [[], [(1, 23)], [(0, 11)], [(1, 11)], [(1, 4)], [], [], [(0, 5)]]
+    requests, arrivals = Requests(*zip(*lengths)), [0] + [1] * 7
+    played = paged_oracle.play(requests, 5, arrivals, kv_blocks=17, block_size=4, budget=7, reserve=False,
+                               prefixes=prefixes, step_us=lambda *_: 1)
+    log = []
+    paged.schedule(requests, 5, arrivals, lambda *_: 1, 17, 4, 7, reserve_full_prompt=False, prefixes=prefixes, log=log)
+    assert [(step.start_us, *step[2:]) for step in log] == played.steps
+
+
+def test_a_lost_hit_may_let_the_head_of_the_line_in():
+    """Without the reservation, memory for the hits and one chunk is asked for; an idle hit that is overwritten while the head
+    waits makes that less. So nothing may be jumped over. Random runs of the kind in which a search found it."""
+    for seed in range(1_015_843, 1_015_943):
+        r = random.Random(seed)
+        n, block_size = r.randint(4, 14), r.choice([2, 3, 4])
+        requests = Requests([r.randint(1, 40) for _ in range(n)], [r.randint(1, 14) for _ in range(n)])
+        budget = r.choice([3, 5, 6, 7, 9, 11])
+        blocks = max(-(-(p + o - 1) // block_size) for p, o in zip(*requests)) + r.choice([0, 0, 1, 2, 3, 4])
+        prefixes = []
+        for p in requests.prompt_tokens:
+            shared, longer = r.random() < 0.95, []
+            if shared:
+                t = r.randint(1, p)
+                t2 = r.randint(t, p)
+                longer = r.choice([[(0, p)], [(r.randint(0, 1), t)], [(r.randint(0, 1), t), ("b", t2)]])
+            prefixes.append(longer)
+        arrivals = [r.choice([0, r.randint(0, 60_000), r.randint(0, 300_000)]) for _ in range(n)]
+        limit, reserve = r.choice([1, 2, 3, 5, 9]), r.random() < 0.1
+        played = paged_oracle.play(requests, limit, arrivals, blocks, block_size, budget, True, reserve, prefixes)
+        jumped = paged.schedule(requests, limit, arrivals, kv_blocks=blocks, block_size=block_size,
+                                max_num_batched_tokens=budget, reserve_full_prompt=reserve, prefixes=prefixes)
+        assert jumped == played[:9], f"seed {seed}"
+
+
 def test_blocks_are_conserved_and_shared_only_by_content():
     """On the oracle, whose steps the scheduler equals: free + held = all, and a block of two is a prefix of both."""
     for seed in range(300):

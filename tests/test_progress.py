@@ -8,8 +8,12 @@ import signal
 import sys
 import time
 
-import common
+import continuous
+import orca_iteration
+import paged
+import progress
 import pytest
+import static
 from fixture import LAB
 
 
@@ -53,18 +57,35 @@ def test_progress_and_an_interrupt(many, tmp_path, name):
     assert not (tmp_path / "out").exists()
 
 
-def test_fractions_of_loops_within_loops(capsys, monkeypatch):
+def test_fractions_of_loops_within_loops():
     """A scheduler 3/4 through its requests, in the third of four results, in the second of two: (1 + (2 + 3/4) / 4) / 2."""
-    monkeypatch.setattr(common, "START_S", time.monotonic() - 10)
+    seen = []
 
-    def scheduler(stop):
+    def schedule(look):
         head, n = 3, 4
-        if stop:
-            common.report_progress(signal.SIGALRM, sys._getframe())
+        if look:
+            seen.append(progress.fraction_done(sys._getframe()))
         return head / n
 
-    for _ in common.progress(
-        (list(common.progress((scheduler(i and j == 2) for j in range(4)), 4)) for i in range(2)), 2
-    ):
-        pass
-    assert capsys.readouterr().err == "\r\033[K84% done, about 2 s to go"
+    loops = ((schedule(i and j == 2) for j in range(4)) for i in range(2))
+    list(progress.progress((list(progress.progress(loop, 4)) for loop in loops), 2))
+    assert seen == [(1 + (2 + 3 / 4) / 4) / 2]
+
+
+def test_a_scheduler_alone_speaks_for_the_run_only_where_main_called_it():
+    """In a loop that does not count itself, its share says nothing of the whole."""
+
+    def schedule():
+        head, n = 3, 4
+        return (head < n) * progress.fraction_done(sys._getframe())
+
+    def main():
+        return schedule(), [schedule() for _ in range(1)]
+
+    alone, in_a_loop = main()
+    assert alone == 0.75 and (in_a_loop == [0] or sys.version_info >= (3, 12)), "3.12 inlines comprehensions"
+
+
+@pytest.mark.parametrize("schedule", [static.schedule, continuous.schedule, paged.schedule, orca_iteration.schedule])
+def test_every_scheduler_has_the_names_that_progress_reads(schedule):
+    assert {"head", "n"} <= set(schedule.__code__.co_varnames)
