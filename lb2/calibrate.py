@@ -13,11 +13,12 @@ Whole microseconds. Failed requests are left out and counted. It ignores that at
 """
 
 import json
+import math
 from pathlib import Path
 from statistics import fmean, linear_regression, median
 from typing import NamedTuple
 
-from common import BadInput, pairs, parse, parser_of, percentile, read_text, run, save
+from common import BadInput, pairs, parse, parser_of, percentile, read_text, run, save, shown
 from cost import Costs
 
 
@@ -43,37 +44,53 @@ def load_bench(path):
         raise BadInput(
             f"{path}: expected the JSON object of vllm bench serve --save-result --save-detailed (input_lens ...)"
         )
+    duration_s, limit = record.get("duration"), record.get("max_concurrency")
+    if not is_time(duration_s) or duration_s == 0:
+        raise BadInput(f"{path}: duration: expected seconds, found {shown(duration_s)}")
+    if limit is not None and not (is_count(limit) and limit):
+        raise BadInput(f"{path}: max_concurrency: expected a whole number of clients or null, found {shown(limit)}")
+    rows = bench_rows(path, record, duration_s)
+    good = [row for row in rows if row[0] and row[1] and row[2]]
+    if not good:
+        raise BadInput(f"{path}: every request failed")
+    prompts, outputs, ttfts_s, itls_s, starts_s = (list(column) for column in zip(*good))
+    check_mean(path, record.get("mean_ttft_ms"), ttfts_s)
+    first_s = min(starts_s)  # vLLM writes them from wherever its clock began
+    closed = limit is not None and record.get("request_rate", "inf") in ("inf", math.inf)
+    under_way = (sum(ttfts_s) + sum(map(sum, itls_s))) / duration_s
+    return Bench(
+        bench_name(path), prompts, outputs, [start - first_s for start in starts_s], ttfts_s, itls_s, duration_s,
+        min(limit, len(good)) if closed else under_way, closed, len(rows) - len(good),
+    )  # fmt: skip
+
+
+def bench_rows(path, record, duration_s):
+    """[(prompt tokens, output tokens, TTFT, gaps between tokens, start), ...] of a result, each checked, failed ones too."""
     fields = ["input_lens", "output_lens", "ttfts", "itls", "start_times"]
     missing = [field for field in fields if not isinstance(record.get(field), list)]
     if missing:
         raise BadInput(f"{path}: no list {', '.join(missing)}: was it run with --save-detailed?")
-    columns = [record[field] for field in fields]
-    if len(set(map(len, columns))) != 1 or not columns[0]:
+    if len({len(record[field]) for field in fields}) != 1 or not record["input_lens"]:
         raise BadInput(f"{path}: {', '.join(fields)} must have one entry a request each")
-    duration = record.get("duration")
-    if not is_time(duration) or duration == 0:
-        raise BadInput(f"{path}: duration: expected seconds, found {json.dumps(duration)}")
-    good = []
-    for i, row in enumerate(zip(*columns)):
-        prompt, output, ttft, itls, start = row
-        if not (is_count(prompt) and is_count(output) and is_time(ttft) and is_time(start) and isinstance(itls, list)
-                and all(map(is_time, itls))):
-            raise BadInput(
-                f"{path}: request {i}: expected counts of tokens and times in seconds, found {json.dumps(row)[:60]}"
-            )
-        if output and ttft:
-            if ttft + sum(itls) > 1.01 * duration:
-                raise BadInput(f"{path}: request {i}: took {ttft + sum(itls):.6g} s in a run of {duration:.6g} s: "
-                               "are its times in milliseconds?")
-            good.append(row)
-    if not good:
-        raise BadInput(f"{path}: every request failed")
-    prompts, outputs, ttfts, itls, starts = (list(column) for column in zip(*good))
-    limit = record.get("max_concurrency")
-    under_way = sum(ttfts) + sum(map(sum, itls))
-    concurrency = limit if is_count(limit) and limit else under_way / duration
-    return Bench(bench_name(path), prompts, outputs, starts, ttfts, itls, duration, concurrency,
-                 bool(limit), len(columns[0]) - len(good))
+    rows = list(zip(*(record[field] for field in fields)))
+    for i, (prompt, output, ttft, itls, start) in enumerate(rows):
+        counts = is_count(prompt) and is_count(output)
+        times = is_time(ttft) and is_time(start) and isinstance(itls, list) and all(map(is_time, itls))
+        if not (counts and times):
+            found = json.dumps(rows[i])[:60]
+            raise BadInput(f"{path}: request {i}: expected counts of tokens and times in seconds, found {found}")
+        if ttft + sum(itls) > 1.01 * duration_s:
+            took = f"took {ttft + sum(itls):.6g} s in a run of {duration_s:.6g} s"
+            raise BadInput(f"{path}: request {i}: {took}: are its times in milliseconds?")
+    return rows
+
+
+def check_mean(path, mean_ttft_ms, ttfts_s):
+    """Refuse a file whose times are not in the unit that its own summary says."""
+    if type(mean_ttft_ms) in (int, float) and mean_ttft_ms > 0:
+        ratio = 1000 * fmean(ttfts_s) / mean_ttft_ms
+        if not 0.5 < ratio < 2:
+            raise BadInput(f"{path}: its ttfts are {ratio:.4g} times its own mean_ttft_ms: are they in seconds?")
 
 
 def bench_name(path):
@@ -108,6 +125,8 @@ def fit(benches):
     typical = [(concurrency, itl) for concurrency, itl in typical if itl is not None]
     if not typical:
         raise BadInput("no run has a request of two or more output tokens: nothing says how long a step takes")
+    if min(itl for _, itl in typical) < 5e-7:
+        raise BadInput("a run's median time between tokens is 0: its tokens came many at a time, and no step can be told")
     per_sequence_s, step_s = line(*zip(*typical))
     if per_sequence_s < 0 or step_s < 0:  # noise: steps cannot get shorter with more sequences in them
         per_sequence_s, step_s = 0.0, fmean(itl for _, itl in typical)
@@ -144,6 +163,12 @@ def warnings(benches, costs):
     for bench in benches:
         if bench.failed:
             yield f"Warning: {bench.failed} failed requests of {bench.name} were left out; the load they made was not."
+        lumps = sum(len(itls) != output - 1 for itls, output in zip(bench.itls_s, bench.output_tokens))
+        if lumps:
+            yield (
+                f"Warning: {lumps} requests of {bench.name} have other than output - 1 times between tokens: tokens came "
+                "several at a time, and a step is overstated."
+            )
     quietest = min(benches, key=lambda bench: bench.concurrency)
     if quietest.concurrency >= 2:
         yield (

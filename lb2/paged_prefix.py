@@ -7,16 +7,7 @@ what is not cached and one pass.
     python3 lb2/paged_prefix.py        writes paged_prefix.csv
 """
 
-from common import (
-    Requests,
-    aligned,
-    arguments,
-    percentile,
-    requests_of,
-    run,
-    save,
-    table,
-)
+from common import Requests, aligned, arguments, percentile, requests_of, run, save, table
 from cost import Costs, costs_of
 from paged import schedule, step_of
 from progress import progress

@@ -6,12 +6,12 @@ case differs, the first step that does is shown, ours and theirs; theirs come fr
 beside the file.
 """
 
-import gzip
 import hashlib
 import json
+import os
 from pathlib import Path
 
-from common import BadInput, Requests, read_text
+from common import BadInput, Requests, read_text, shown
 from paged import schedule
 
 CONFIG = {"max_num_seqs": int, "max_num_batched_tokens": int, "block_size": int, "kv_blocks": int,
@@ -33,6 +33,8 @@ def load_cases(path):
         check(f"{where}: config", case["config"], CONFIG)
         known = "decisions" if "decisions" in case["expected"] else "decisions_sha256"
         check(f"{where}: expected", case["expected"], {known: list if known == "decisions" else str})
+        if not all(isinstance(line, str) for line in case["expected"].get("decisions", [])):
+            raise BadInput(f"{where}: expected: decisions: expected a list of lines")
         if not case["requests"]:
             raise BadInput(f"{where}: requests is empty")
         for position, request in enumerate(case["requests"]):
@@ -42,6 +44,10 @@ def load_cases(path):
                 raise BadInput(f"{at}: expected counts from 1 and an arrival from 0")
             if request.get("prefix_id") is not None:
                 check(at, request, {"prefix_tokens": int})
+                if not isinstance(request["prefix_id"], (str, int)):
+                    raise BadInput(f"{at}: prefix_id: expected a name, found {shown(request['prefix_id'])}")
+                if not 0 <= request["prefix_tokens"] <= request["prompt_tokens"]:
+                    raise BadInput(f"{at}: prefix_tokens: expected 0 to prompt_tokens, found {request['prefix_tokens']}")
     return cases
 
 
@@ -85,20 +91,22 @@ def recorded(case, folder):
     if "decisions" in case["expected"]:
         return case["expected"]["decisions"]
     for path in (folder / f"{case['name']}.log", folder / f"{case['name']}.log.gz"):
-        if path.is_file():
-            with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="ascii") as file:
-                return file.read().splitlines()
+        if os.path.isfile(path):  # False, too, for a name that no file can have
+            return read_text(path).splitlines()
     return None
 
 
 def verdict(case, folder):
     """(does it match?, the line or lines that say so)."""
-    name = case["name"]
+    name = case["name"].encode("ascii", "backslashreplace").decode("ascii")
     try:
         ours = decisions(case)
     except BadInput as error:
         return False, f"{name}: can never finish: {error}"
-    theirs = recorded(case, folder)
+    try:
+        theirs = recorded(case, folder)
+    except (BadInput, OSError) as error:
+        return False, f"{name}: its log cannot be read: {error}"
     digest = hashlib.sha256("".join(line + "\n" for line in ours).encode("ascii")).hexdigest()
     if case["expected"].get("decisions_sha256", digest if ours == theirs else None) == digest:
         return True, f"{name}: all {len(ours)} steps match"

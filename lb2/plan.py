@@ -5,7 +5,8 @@ both targets hold at p99, over all requests; none is dropped or left unfinished.
 
     closed loop   the largest number of clients, each issuing its next request when its last one ends
     open loop     per max_num_seqs, the highest multiple of the trace's own arrival rate (its time axis shrunk), or in
-                  req/s where the file has no arrivals (step 6's 20 draws): climbed by 5 % to the first miss
+                  req/s where the file has no rate of its own (step 6's 20 draws): climbed by 5 % to the first miss, or
+                  until all arrive within one step
     --replicas    the fewest equal servers, requests dealt in turn, at which the trace at its own rate meets both
 
 TPOT of a request = (finish - first token) / (output_tokens - 1). It leaves out what costs.txt leaves out: attention's
@@ -23,17 +24,7 @@ from multiprocessing import active_children
 from typing import NamedTuple
 
 import paged
-from common import (
-    Requests,
-    amount,
-    arguments,
-    count,
-    pairs,
-    percentile,
-    run,
-    save,
-    table,
-)
+from common import BadInput, Requests, amount, arguments, count, pairs, percentile, run, save, table
 from cost import Costs, costs_of
 from progress import progress
 from queueing import DRAWS, at_rate, unit_arrivals
@@ -43,7 +34,7 @@ BLOCK_SIZE = 16
 MAX_NUM_SEQS = [8, 16, 32, 64, 128, 256]
 CLIMB = 1.05
 HALF = 14  # rungs of 5 % that halve a load, nearly: 1.05^14 = 1.98
-LEAST_LOAD = 0.001  # below it, slower arrivals are not what is missing
+HALVINGS = 10  # of the first load, if it misses: below, slower arrivals are not what is missing
 BOUNDED = 299  # requests from which their largest TTFT bounds the p99 with 95 %: 0.99^299 < 0.05
 HEADER = ["max_num_seqs", "load", "rps", "p99_ttft_ms", "p99_ttft_low_ms", "p99_ttft_high_ms", "p99_tpot_ms",
           "throughput_tps", "meets"]
@@ -103,7 +94,8 @@ def p99_interval(values):
     """(p99, low, high) of one or more numbers."""
     ordered = sorted(values)
     low, high = p99_ranks(len(ordered))
-    return percentile(ordered, 99), ordered[low - 1], ordered[high - 1] if high else None
+    p99 = percentile(ordered, 99)
+    return p99, min(p99, ordered[low - 1]), ordered[high - 1] if high else None
 
 
 # --- one load -----------------------------------------------------------------------------------------------------
@@ -134,19 +126,19 @@ def closed_loop_issues(finished_us, clients):
     return [0] * min(clients, len(finished_us)) + sorted(finished_us)[: max(0, len(finished_us) - clients)]
 
 
-def measured(problem, max_num_seqs, load, rps, plays):
-    """The Point of one load, from one or more plays, pooled."""
-    ttfts_us, tpots_us, tokens, span_us = [], [], 0, 0
+def measured(problem, max_num_seqs, load, rps, plays, span=sum):
+    """The Point of one load, from one or more plays, pooled. span: their time, sum of one after the other, or max."""
+    ttfts_us, tpots_us, tokens, spans_us = [], [], 0, []
     for more_ttfts, more_tpots, more_tokens, more_span in plays:
         ttfts_us += more_ttfts
         tpots_us += more_tpots
         tokens += more_tokens
-        span_us += more_span
+        spans_us.append(more_span)
     p99, low, high = p99_interval(ttfts_us)
     p99_tpot = percentile(tpots_us, 99) if tpots_us else 0.0
     meets = p99 <= 1000 * problem.target_ttft_ms and p99_tpot <= 1000 * problem.target_tpot_ms
     return Point(max_num_seqs, load, rps, p99 / 1000, low / 1000, high and high / 1000, p99_tpot / 1000,
-                 tokens * 1_000_000 / span_us, meets)
+                 tokens * 1_000_000 / span(spans_us), meets)
 
 
 def own_rps(arrivals_us):
@@ -178,29 +170,27 @@ def closed_loop(problem, clients):
 def climb(problem, max_num_seqs):
     """(points tried in order of load, is there no edge?): from a load that meets the targets, by 5 %, to the first miss.
 
-    It begins at about half the capacity, and lower, by halves, if that misses already. If all requests at once meet the
-    targets, no load is looked for: none can miss them.
+    It begins at about half the capacity, and lower, by halves, if that misses already. There is no edge if every load is
+    met up to that at which all requests arrive within one step.
     """
-    at_once = [play(problem, max_num_seqs, [0] * len(problem.requests.prompt_tokens))]
-    own = own_rps(problem.arrivals_us) or 1
-    capacity = len(problem.requests.prompt_tokens) * 1_000_000 / at_once[0][-1] / own
-    rung = math.floor(math.log(capacity / 2, CLIMB))
-    if measured(problem, max_num_seqs, math.inf, math.inf, at_once).meets:
-        return [at_load(problem, max_num_seqs, load_of(rung))], True
+    n, own = len(problem.requests.prompt_tokens), own_rps(problem.arrivals_us) or 1
+    *_, makespan_us = play(problem, max_num_seqs, [0] * n)
+    first = rung = math.floor(math.log(n * 1_000_000 / makespan_us / 2 / own, CLIMB))
+    at_once = 1_000_000 * n / problem.costs.decode_us(1) / own  # the load that packs n arrivals into a step
     tried = {rung: at_load(problem, max_num_seqs, load_of(rung))}
-    while not tried[rung].meets and load_of(rung) > LEAST_LOAD:
+    while not tried[rung].meets and rung > first - HALVINGS * HALF:
         rung -= HALF
         tried[rung] = at_load(problem, max_num_seqs, load_of(rung))
-    while tried[rung].meets:
+    while tried[rung].meets and load_of(rung) < at_once:
         rung += 1
         if rung not in tried:
             tried[rung] = at_load(problem, max_num_seqs, load_of(rung))
-    return [tried[rung] for rung in sorted(tried)], False
+    return [tried[rung] for rung in sorted(tried)], tried[rung].meets
 
 
 def load_of(rung):
-    """The load of a rung: 5 % above the one below, in the three decimals of the file; the same rungs for every setting."""
-    return max(LEAST_LOAD, round(CLIMB**rung, 3))
+    """The load of a rung, to five digits: 5 % above the one below; the same rungs for every setting."""
+    return float(f"{CLIMB**rung:.5g}")
 
 
 def replicas(problem, max_num_seqs):
@@ -211,7 +201,7 @@ def replicas(problem, max_num_seqs):
         for server in range(servers):
             positions = range(server, n, servers)
             plays.append(play(problem, max_num_seqs, [problem.arrivals_us[i] for i in positions], positions))
-        point = measured(problem, max_num_seqs, 1.0, own_rps(problem.arrivals_us), plays)
+        point = measured(problem, max_num_seqs, 1.0, own_rps(problem.arrivals_us), plays, span=max)
         if point.meets:
             return servers, point
     return None
@@ -258,18 +248,23 @@ def measures(point):
     return f"p99 TTFT {interval(point)}, p99 TPOT {point.p99_tpot_ms:.2f} ms, {point.throughput_tps:.2f} tokens/s"
 
 
+def rate(rps):
+    """Requests per second with three decimals, and a slow one with three digits."""
+    return f"{rps:.3f}" if rps >= 0.1 else f"{rps:.3g}"
+
+
 def row(point):
     """A line of plan.csv."""
     ms = [point.p99_ttft_ms, point.ttft_low_ms, point.ttft_high_ms, point.p99_tpot_ms, point.throughput_tps]
     cells = ["" if value is None else f"{value:.2f}" for value in ms]
-    return [point.max_num_seqs, f"{point.load:.3f}", f"{point.rps:.3f}", *cells, str(point.meets).lower()]
+    return [point.max_num_seqs, f"{point.load:g}", rate(point.rps), *cells, str(point.meets).lower()]
 
 
 def plan_line(best):
     """plan.txt of the best open-loop Point; zeros where no load meets the targets."""
     if best is None:
         return pairs(max_num_seqs=0, max_rps="0.000", p99_ttft_ms="0.00", p99_tpot_ms="0.00", throughput_tps="0.00")
-    return pairs(max_num_seqs=best.max_num_seqs, max_rps=f"{best.rps:.3f}", p99_ttft_ms=f"{best.p99_ttft_ms:.2f}",
+    return pairs(max_num_seqs=best.max_num_seqs, max_rps=rate(best.rps), p99_ttft_ms=f"{best.p99_ttft_ms:.2f}",
                  p99_tpot_ms=f"{best.p99_tpot_ms:.2f}", throughput_tps=f"{best.throughput_tps:.2f}")
 
 
@@ -286,19 +281,20 @@ def print_open(problem, max_num_seqs, points, endless):
     unit = "times its own rate" if own_rps(problem.arrivals_us) else "requests/s"
     met = [point for point in points if point.meets]
     if endless:
-        print(f"Open loop, max_num_seqs {max_num_seqs}: no edge found: even all requests at once meet the targets.")
+        print(f"Open loop, max_num_seqs {max_num_seqs}: no edge found up to {points[-1].load:g} {unit}, "
+              "where all arrive within one step.")
     elif not met:
-        print(f"Open loop, max_num_seqs {max_num_seqs}: no load down to {points[0].load:g} {unit} meets the targets.")
+        print(f"Open loop, max_num_seqs {max_num_seqs}: no load down to {points[0].load:.3g} {unit} meets the targets.")
     else:
         best = met[-1]
         print(
-            f"Open loop, max_num_seqs {max_num_seqs}: {best.load:.3f} {unit} ({best.rps:.3f} requests/s), {measures(best)}."
+            f"Open loop, max_num_seqs {max_num_seqs}: {best.load:g} {unit} ({rate(best.rps)} requests/s), {measures(best)}."
         )
 
 
 def print_replicas(problem, limits, alone, processes):
     if own_rps(problem.arrivals_us) is None:
-        print("Replicas: the file has no arrivals, and so no rate of its own to serve.")
+        print("Replicas: the file has no rate of its own to serve: no arrivals, or all at one moment.")
     elif not alone.meets:
         print("Replicas: no number of servers is enough for what one request alone misses.")
     else:
@@ -308,7 +304,7 @@ def print_replicas(problem, limits, alone, processes):
             limit = min(answers, key=lambda limit: (answers[limit][0], limit))
             servers, point = answers[limit]
             print(
-                f"Replicas: {servers}, each with max_num_seqs {limit}, for {point.rps:.3f} requests/s: {measures(point)}."
+                f"Replicas: {servers}, each with max_num_seqs {limit}, for {rate(point.rps)} requests/s: {measures(point)}."
             )
         else:
             print(
@@ -352,6 +348,8 @@ def main():
     args = parser().parse_args()
     costs, trace = costs_of(args), load_trace(args.requests, args.first)
     print(f"{args.requests.name}: {trace}")
+    if args.kv_tokens is not None and args.kv_tokens < BLOCK_SIZE:
+        raise BadInput(f"--kv-tokens: expected at least one block of {BLOCK_SIZE}, found {args.kv_tokens}")
     kv_blocks = args.kv_tokens // BLOCK_SIZE if args.kv_tokens else paged.UNLIMITED
     problem = Problem(trace.requests, trace.arrivals_us, trace.prefixes, costs, args.max_num_batched_tokens, kv_blocks,
                       args.target_ttft_ms, args.target_tpot_ms)

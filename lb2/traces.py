@@ -93,7 +93,7 @@ def recognise(path, text):
     if start == "[":
         return "this lab", lab_rows(path, load_records(path, text))
     if start == "{":
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         one = parse(path, text, int) if len(lines) == 1 or lines[0][1].strip() == "{" else None
         if isinstance(one, dict) and "input_lens" in one:
             return "vLLM", bench_rows(path, one)
@@ -123,14 +123,15 @@ def lab_rows(path, records):
 
 
 def bench_rows(path, bench):
-    lengths = [bench.get(field) for field in ("input_lens", "output_lens")]
-    starts = bench.get("start_times") or [None] * len(lengths[0])
-    if not all(isinstance(column, list) and len(column) == len(starts) for column in lengths) or not starts:
+    columns = [bench.get(field) for field in ("input_lens", "output_lens", "start_times")]
+    if not columns[2]:
+        columns[2] = [None] * len(columns[0] if isinstance(columns[0], list) else [])
+    if not all(isinstance(column, list) for column in columns) or len({*map(len, columns)}) != 1 or not columns[0]:
         raise BadInput(
             f"{path}: input_lens, output_lens and start_times must be lists of one length, one entry a request"
         )
     rows = []
-    for i, (prompt, output, start) in enumerate(zip(*lengths, starts)):
+    for i, (prompt, output, start) in enumerate(zip(*columns)):
         where = f"{path}: request {i}"
         arrival = None if start is None else number(f"{where}: start_times", start, 1_000_000_000)
         rows.append(Row(tokens(f"{where}: input_lens", prompt), tokens(f"{where}: output_lens", output), arrival, []))
@@ -158,7 +159,7 @@ def csv_rows(path, text, source, positions):
     rows = []
     reader = csv.reader(text.splitlines())
     names = next(reader)
-    for i, cells in enumerate(filter(None, reader)):
+    for i, cells in enumerate(filter(None, cells_of(path, reader))):
         where = f"{path}: row {i} (line {reader.line_num})"
         if len(cells) <= max(positions):
             raise BadInput(f"{where}: expected {len(names)} columns, found {len(cells)}")
@@ -167,6 +168,14 @@ def csv_rows(path, text, source, positions):
         arrival = date_ns(labels[0], at) if source == "Azure" else number(labels[0], float_or_text(at), 1_000_000_000)
         rows.append(Row(tokens(labels[1], int_or_text(prompt)), tokens(labels[2], int_or_text(output)), arrival, []))
     return rows
+
+
+def cells_of(path, reader):
+    """The rows of a csv reader; what it cannot read is refused."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise BadInput(f"{path}: line {reader.line_num}: not CSV that we read: {error}") from None
 
 
 # --- cells --------------------------------------------------------------------------------------------------------

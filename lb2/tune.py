@@ -15,19 +15,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from common import (
-    Requests,
-    amount,
-    arguments,
-    count,
-    pairs,
-    percentile,
-    requests_of,
-    run,
-    save,
-    table,
-    throughput_tps,
-)
+from common import Requests, amount, arguments, count, pairs, percentile, requests_of, run, save, table, throughput_tps
 from continuous import schedule
 from cost import Costs, costs_of
 from progress import progress

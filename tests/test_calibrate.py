@@ -44,7 +44,8 @@ def test_worked_by_hand(tmp_path):
     client and 16 at four: 2 ms a sequence and 8 ms a step; one step is 10 ms, so 10 ms are overhead."""
     one = {"max_concurrency": 1, "duration": 1.0, "input_lens": [100, 300], "output_lens": [2, 2],
            "ttfts": [0.03, 0.05], "itls": [[0.01], [0.01]], "start_times": [0.0, 0.04]}
-    four = {**one, "max_concurrency": 4, "itls": [[0.016], [0.016]], "ttfts": [0.2, 0.3]}
+    four = {key: 2 * value if isinstance(value, list) else value for key, value in one.items()}
+    four |= {"max_concurrency": 4, "itls": [[0.016]] * 4, "ttfts": [0.2, 0.3] * 2}
     paths = [write(tmp_path / "one.json", one), write(tmp_path / "four.json", four)]
     assert calibrate.fit([calibrate.load_bench(path) for path in paths]) == Costs(100, 8_000, 2_000, 10_000)
 
@@ -72,6 +73,28 @@ def test_failed_requests_are_left_out_and_counted(tmp_path):
     assert "Warning: 1 failed requests of b were left out" in script("calibrate", path, "--out", tmp_path).stdout
 
 
+def test_a_clock_that_does_not_begin_at_zero_changes_nothing(tmp_path):
+    record = bench(LONG, None, COSTS[0], arrivals_us=[150_000 * i for i in range(24)])
+    later = {**record, "start_times": [50_000 + start for start in record["start_times"]]}
+    a, b = (calibrate.load_bench(write(tmp_path / "x.json", some)) for some in (record, later))
+    assert a.starts_s == pytest.approx(b.starts_s, abs=1e-6) and a.closed is b.closed is False
+
+
+def test_a_rate_makes_it_an_open_loop_and_a_limit_beyond_the_list_is_none(tmp_path):
+    record = bench(LONG, 4, COSTS[0])
+    assert calibrate.load_bench(write(tmp_path / "a.json", record)).concurrency == 4
+    paced = calibrate.load_bench(write(tmp_path / "b.json", {**record, "request_rate": 3.5, "max_concurrency": 256}))
+    assert not paced.closed and paced.concurrency < 5, "Little's law"
+    assert calibrate.load_bench(write(tmp_path / "c.json", {**record, "max_concurrency": 1000})).concurrency == 24
+
+
+def test_tokens_that_came_several_at_a_time_are_told(tmp_path):
+    record = bench(LONG, 1, COSTS[1])
+    record["itls"] = [[a + b for a, b in zip(gaps[::2], gaps[1::2])] for gaps in record["itls"]]
+    said = script("calibrate", write(tmp_path / "lumps.json", record), "--out", tmp_path).stdout
+    assert "24 requests of lumps have other than output - 1 times between tokens" in said
+
+
 def test_open_loop_has_the_concurrency_that_littles_law_gives(tmp_path):
     """Two requests of 1 s each, under way in a run of 4 s: half a request on average."""
     record = {"max_concurrency": None, "duration": 4.0, "input_lens": [1, 2], "output_lens": [2, 2],
@@ -97,6 +120,10 @@ def changed(**fields):
         (changed(ttfts=[None, 0.1]), "request 0: expected counts of tokens and times in seconds"),
         (changed(itls=[[0.1, "x"], []]), "request 0: expected counts of tokens and times in seconds"),
         (changed(duration=0), "duration: expected seconds, found 0"),
+        (changed(duration=1e6, ttfts=[13.0, 14.0], mean_ttft_ms=13.5), "are they in seconds?"),
+        (changed(max_concurrency="4"), 'max_concurrency: expected a whole number of clients or null, found "4"'),
+        (changed(max_concurrency=-4), "max_concurrency: expected a whole number"),
+        (changed(itls=[[0.0, 0.0], [0.0, 0.0]]), "median time between tokens is 0"),
         (changed(output_lens=[0, 0]), "every request failed"),
     ],
 )
