@@ -26,7 +26,8 @@ from progress import clear, unwatch, watch
 if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
 
-REQUESTS_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "llms" / "requests.json"
+LAB = Path(__file__).resolve().parent
+REQUESTS_FILE = LAB.parent / "fixtures" / "llms" / "requests.json"
 FIELDS = ("prompt_tokens", "output_tokens")
 MOST = 1_000_000_000  # tokens in a prompt or an output; also sequences, requests: beyond it, a typing error
 
@@ -205,17 +206,17 @@ def slot_util(requests, schedule, slots):
 # --- the command line ---------------------------------------------------------------------------------------------
 
 
-def parser_of(docstring):
-    """The parser of a script: its docstring as --help, and the argument that every script has."""
+def parser_of(docstring, out=LAB):
+    """The parser of a script: its docstring as --help, and where its results go."""
     parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent, metavar="DIR",
-                        help="folder for the result file, made if missing (default: beside the script)")
+    parser.add_argument("--out", type=Path, default=out, metavar="DIR",
+                        help=f"folder for the results, made if missing (default: {out.relative_to(LAB.parent)})")
     return parser
 
 
-def arguments(docstring):
+def arguments(docstring, out=LAB):
     """The parser of a script that plays requests at a server's costs."""
-    parser = parser_of(docstring)
+    parser = parser_of(docstring, out)
     parser.add_argument(
         "--requests",
         type=Path,

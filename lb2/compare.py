@@ -34,7 +34,8 @@ def main():
     print(f"compare.txt: {line}", end="")
     print(
         f"Notice: {by_batch.iterations} iterations became {by_iteration.iterations}, "
-        f"for the same {sum(requests.output_tokens)} tokens: one line of code."
+        f"for the same {sum(requests.output_tokens)} tokens: "
+        + ("one line of code." if by_iteration.iterations < by_batch.iterations else "no slot was freed that others wanted.")
     )
 
 

@@ -14,8 +14,9 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from common import MOST, BadInput, Requests, columns, load_records, parser_of, read_text, shown
+from common import MOST, BadInput, Requests, columns, count, load_records, parser_of, read_text, shown
 from orca_model import MAX_SEQ_TOKENS
+from traces import parse_trace
 
 RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "orca" / "requests.json"
 DRAWN = 1000  # requests of a fresh workload, as in the recorded one
@@ -34,8 +35,9 @@ def arguments(docstring):
     """The parser of a script of this lab: requests that have a gap, or fresh ones by --seed."""
     parser = parser_of(docstring)
     parser.add_argument("--requests", type=Path, default=RECORDED, metavar="FILE",
-                        help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int} '
-                             "(default: fixtures/orca/requests.json)")
+                        help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace with '
+                             "arrivals (default: fixtures/orca/requests.json)")
+    parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
     parser.add_argument("--seed", type=int, metavar="N", help="a fresh workload of this seed instead of a file")
     return parser
 
@@ -43,33 +45,49 @@ def arguments(docstring):
 def chosen_workload(args):
     """The Workload that the arguments of a script ask for. Raises BadInput or OSError."""
     if args.seed is None:
-        return load_workload(args.requests)
-    if args.requests != RECORDED:
+        return load_workload(args.requests, args.first)
+    if args.requests.resolve() != RECORDED:
         raise BadInput("--seed draws a workload of its own: give it or --requests, not both")
-    return draw_workload(Random(args.seed))
+    requests, arrivals_s = draw_workload(Random(args.seed))
+    return Workload(Requests(*(column[: args.first] for column in requests)), arrivals_s[: args.first])
 
 
-def load_workload(path):
-    """Read a JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}. Raises BadInput or OSError.
+def load_workload(path, first=None):
+    """Read a JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace that has arrivals.
 
-    gap: time since the arrival before, 0..MOST, as a process of one request per second; the scripts scale it.
+    gap: time since the arrival before, 0..MOST, as a process of one request per second; the scripts scale it. A trace's
+    time axis is stretched to that rate. first: take so many requests only. Raises BadInput or OSError.
     """
-    records = load_records(path, read_text(path))
-    requests = columns(path, records)
-    for position, record in enumerate(records):
-        if "gap" not in record:
-            what = "gap, the seconds since the arrival before, is missing"
-            raise BadInput(f"{path}: record {position}: {what}, found {shown(record)}")
-        if type(record["gap"]) not in (int, float) or not 0 <= record["gap"] <= MOST:
-            found = shown(record["gap"])
-            raise BadInput(f"{path}: record {position}: gap: expected seconds from 0 to {MOST:,}, found {found}")
-        tokens = record["prompt_tokens"] + record["output_tokens"]
-        if tokens > MAX_SEQ_TOKENS:
+    text = read_text(path)
+    if text.lstrip().startswith("[") and '"arrival_ms"' not in text:
+        records = load_records(path, text)
+        requests = columns(path, records)
+        for position, record in enumerate(records):
+            check_gap(f"{path}: record {position}", record)
+        arrivals_s = list(accumulate(record["gap"] for record in records))[:first]
+        requests = Requests(*(column[:first] for column in requests))
+    else:
+        trace = parse_trace(path, text, first)
+        requests, arrivals_us = trace.requests, trace.arrivals_us
+        if arrivals_us is None or arrivals_us[-1] == 0:
+            raise BadInput(f"{path}: no two moments of arrival in it ({trace.source}), and this lab needs them")
+        own_rps = (len(arrivals_us) - 1) * 1e6 / arrivals_us[-1]
+        arrivals_s = [arrival / 1e6 * own_rps for arrival in arrivals_us]
+    for position, (prompt, output) in enumerate(zip(*requests)):
+        if prompt + output > MAX_SEQ_TOKENS:
             raise BadInput(
                 f"{path}: record {position}: prompt_tokens + output_tokens: "
-                f"expected at most {MAX_SEQ_TOKENS}, the model's longest sequence, found {tokens}"
+                f"expected at most {MAX_SEQ_TOKENS}, the model's longest sequence, found {prompt + output}"
             )
-    return Workload(requests, list(accumulate(record["gap"] for record in records)))
+    return Workload(requests, arrivals_s)
+
+
+def check_gap(where, record):
+    if "gap" not in record:
+        what = "gap, the seconds since the arrival before, is missing"
+        raise BadInput(f"{where}: {what}, found {shown(record)}")
+    if type(record["gap"]) not in (int, float) or not 0 <= record["gap"] <= MOST:
+        raise BadInput(f"{where}: gap: expected seconds from 0 to {MOST:,}, found {shown(record['gap'])}")
 
 
 def draw_workload(r):

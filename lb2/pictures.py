@@ -293,7 +293,7 @@ def draw_paged(throughputs, ratios, beyond):
         f"{system.high:,} tokens that is cached makes the median TTFT {ratios[-1][1]:.1f} times shorter.",
         670,
         text(MARGIN, 66, "Does preempting often cost throughput?", "head"),
-        text(MARGIN, 88, f"{paged_preemption.KV_BLOCKS} blocks; with and without reserving the whole prompt"),
+        text(MARGIN, 88, f"{paged_preemption.KV_BLOCKS} blocks of {paged_preemption.BLOCK_SIZE}; with and without reserving the prompt"),
         draw(tps, *above, *names(tps, labels)),
         text(MARGIN, 432, "How much TTFT does a cached system prompt save?", "head"),
         draw(ttft, *below),
@@ -445,18 +445,22 @@ def draw_measured(points, calibrated):
 # --- all of them --------------------------------------------------------------------------------------------------
 
 
-def drawn(requests, costs, target_ms, records):
-    """({file name: picture}, [why another is not drawn, ...]); records: the file of the second lab's requests."""
-    recipes = {
+def recipes(requests, costs, target_ms, records, first=None):
+    """{file name: a function that draws it}; records: the file of the second lab's requests, first: how many of them."""
+    return {
         "slots.svg": lambda: draw_slots(*slots_data(requests, costs)),
         "queue.svg": lambda: draw_queue(*queue_data(requests, costs)),
         "tune.svg": lambda: draw_tune(*tune_data(requests, costs, target_ms)),
         "paged.svg": lambda: draw_paged(*paged_data(requests, costs)),
-        "orca_curves.svg": lambda: draw_curves(*curves_data(load_workload(records))),
-        "orca_reservation.svg": lambda: draw_reservation(*reservation_data(load_workload(records), records)),
+        "orca_curves.svg": lambda: draw_curves(*curves_data(load_workload(records, first))),
+        "orca_reservation.svg": lambda: draw_reservation(*reservation_data(load_workload(records, first), records)),
         "measured.svg": lambda: draw_measured(*measured_data()),
     }
-    results = dict(zip(recipes, progress(map(attempt, recipes.values()), len(recipes))))
+
+
+def drawn(chosen):
+    """({file name: picture}, [why another is not drawn, ...]) of some recipes."""
+    results = dict(zip(chosen, progress(map(attempt, chosen.values()), len(chosen))))
     refused = [f"{name} is not drawn: {result}" for name, result in results.items() if isinstance(result, BadInput)]
     return {name: result for name, result in results.items() if isinstance(result, str)}, refused
 
@@ -471,14 +475,13 @@ def attempt(recipe):
 
 def records_of(args):
     """The second lab's requests have gaps: the recorded ones, unless the arguments name a file of one's own."""
-    return RECORDED if args.requests == REQUESTS_FILE else args.requests
+    return RECORDED if args.requests.resolve() == REQUESTS_FILE else args.requests
 
 
 def main():
-    parser = arguments(__doc__)
-    parser.set_defaults(out=FOLDER)
+    parser = arguments(__doc__, out=FOLDER)
     args = parser.parse_args()
-    pictures, refused = drawn(requests_of(args), costs_of(args), TARGET_MS, records_of(args))
+    pictures, refused = drawn(recipes(requests_of(args), costs_of(args), TARGET_MS, records_of(args), args.first))
     save(args.out, pictures)
     print("\n".join([f"Pictures in {args.out}:", *pictures, *refused]))
 

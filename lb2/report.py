@@ -16,10 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import REQUESTS_FILE, amount, arguments, percentile, requests_of, run, save
+from common import amount, arguments, percentile, requests_of, run, save
 from cost import costs_of
 from orca_workload import RECORDED
-from pictures import TARGET_MS, drawn, records_of
+from pictures import TARGET_MS, drawn, recipes, records_of
 from progress import progress
 
 HERE = Path(__file__).resolve().parent
@@ -43,16 +43,14 @@ DEMOS = {
     "measured": "measured",
 }
 STYLE = """
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --quiet: #59636e; --box: #f6f8fa }
-@media (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --quiet: #9198a1; --box: #161b22 } }
+:root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --box: #f6f8fa }
+@media (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --box: #161b22 } }
 body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; max-width: 52rem;
        margin: 2rem auto; padding: 0 1rem }
-pre { background: var(--box); padding: .8rem; overflow-x: auto; font-size: 13px; line-height: 1.4;
-      white-space: pre-wrap }
+pre { background: var(--box); padding: .8rem; overflow-x: auto; font-size: 13px; line-height: 1.4 }
 img { width: 100%; max-width: 42rem; display: block; margin: 1rem 0 }
 td, th { padding: .1rem .8rem .1rem 0; text-align: right; font-variant-numeric: tabular-nums }
 td:first-child, th:first-child { text-align: left }
-.quiet { color: var(--quiet) }
 """
 
 
@@ -99,14 +97,15 @@ def settings(args, requests, costs):
     yield "target", f"p99 TTFT of {args.target_ttft_ms:g} ms"
 
 
-def page(title, rows, sections):
-    """The HTML text. rows: (what, value); sections: (question, picture or "", what was printed, more)."""
+def page(title, rows, notes, sections):
+    """The HTML text. rows: (what, value); notes: sentences; sections: (question, picture or "", what was printed, more)."""
     facts = "\n".join(f"<tr><td>{html.escape(what)}</td><td>{html.escape(value)}</td></tr>" for what, value in rows)
-    parts = [f"<h2>{html.escape(asked)}</h2>\n{picture}<pre>{html.escape(said)}</pre>\n{more}"
-             for asked, picture, said, more in sections]
+    said = "".join(f"<p>{html.escape(note)}</p>\n" for note in notes)
+    parts = [f"<h2>{html.escape(asked)}</h2>\n{picture}<pre>{html.escape(words)}</pre>\n{more}"
+             for asked, picture, words, more in sections]
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>\n'
-            f"<h1>{html.escape(title)}</h1>\n<table>{facts}</table>\n" + "\n".join(parts) + "\n</body></html>\n")
+            f"<h1>{html.escape(title)}</h1>\n<table>{facts}</table>\n{said}" + "\n".join(parts) + "\n</body></html>\n")
 
 
 def main():
@@ -116,15 +115,17 @@ def main():
     args = parser.parse_args()
     requests, costs = requests_of(args), costs_of(args)
     records = records_of(args)
-    pictures, refused = drawn(requests, costs, args.target_ttft_ms, records)
-    if records != RECORDED and "orca_curves.svg" not in pictures:
+    pictures, notes = drawn(recipes(requests, costs, args.target_ttft_ms, records, args.first))
+    if any(note.startswith("orca") for note in notes):
+        recorded = recipes(requests, costs, args.target_ttft_ms, RECORDED)
+        pictures |= drawn({name: recipe for name, recipe in recorded.items() if name.startswith("orca")})[0]
+        notes.append("So the second lab's part is about its own recorded requests, not about these.")
         records = RECORDED
-        pictures |= drawn(requests, costs, args.target_ttft_ms, records)[0]
 
-    mine = ["--requests", str(args.requests)]
-    mine += [] if args.first is None else ["--first", str(args.first)]
-    mine += [] if args.costs is None else ["--costs", str(args.costs)]
-    options = dict.fromkeys(STEPS, mine) | {name: ["--requests", str(records)] for name in DEMOS} | {"measured": []}
+    lengths = ["--requests", str(args.requests), *([] if args.first is None else ["--first", str(args.first)])]
+    mine = [*lengths, *([] if args.costs is None else ["--costs", str(args.costs)])]
+    theirs = [] if records == RECORDED else lengths
+    options = dict.fromkeys(STEPS, mine) | dict.fromkeys(DEMOS, theirs) | {"measured": []}
     options["tune"] = [*mine, "--target-ttft-ms", str(args.target_ttft_ms)]
     shown = STEPS | DEMOS
     with tempfile.TemporaryDirectory() as folder:
@@ -137,11 +138,11 @@ def main():
                 (question(name), image(svg) if svg else "", words, table_of(curve) if curve.exists() else "")
             )
     title = f"What a server would make of {args.requests.name}"
-    text = page(title, settings(args, requests, costs), sections)
+    text = page(title, settings(args, requests, costs), notes, sections)
     save(args.out, {"report.html": text.encode("ascii", "xmlcharrefreplace").decode("ascii")})
     print(f"report.html: {len(sections)} sections, {len(pictures)} pictures, {len(text) // 1000} kB")
-    if records == RECORDED and args.requests != REQUESTS_FILE:
-        print("The second lab's part shows its recorded requests: yours have no gap.")
+    for note in notes:
+        print(note)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
     python3 tests/readme.py --check     say what is stale, fails or leads nowhere; exit status 1 (make check)
 
 A fenced block whose first line begins with `$ ` is a session: each such line is run, in a copy of the project, and what it
-prints belongs below it. Commands in running text (`python3 lb2/...`, `make ...`) are run too, and must not fail; those with
-a placeholder in capitals, and make's own checks, are not. A number in running text stands between <!-- = FILE KEY --> and
+prints belongs below it. Commands in running text (`... python3 lb2/...`, `make ...`) are run too, and must not fail; those
+with a placeholder in capitals, and make's own checks, are not, and of a make in another fenced block only the target is
+tried. A number in running text stands between <!-- = FILE KEY --> and
 <!-- / --> and is read from a result file; KEY of a csv is COLUMN=VALUE,COLUMN: the row, and what to read in it.
 """
 
@@ -23,8 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 SESSION = re.compile(r"^```[a-z]*\n(\$ .*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"(<!-- = (\S+) (\S+) -->)(.*?)(<!-- / -->)")
-INLINE = re.compile(r"`((?:python3 lb2/|make\b)[^`]*)`")
+INLINE = re.compile(r"`([^`\n]*python3 lb2/[^`]*|make\b[^`]*)`")
+FENCED = re.compile(r"^make +([a-z]+)", re.M)  # shown, with placeholders, and not run: the target must be there
 NOT_RUN = re.compile(r"[A-Z]{3,}|/path/|\.\.\.|^make (test|bench|check|readme|pictures|grade|clean|report)\b")
+NAMED = re.compile(r"`((?:lb2|tests|fixtures)/[\w/.]*\.(?:py|json|md))`")
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img[^>]* src=\"([^\"]+)\"")
 
 
@@ -128,21 +131,42 @@ def failing_commands(text, run):
                 yield str(error)
 
 
+def missing_targets(text, run):
+    shown = "\n".join(re.findall(r"^```\n(.*?)^```$", SESSION.sub("", text), re.M | re.S))
+    for target in dict.fromkeys(FENCED.findall(shown)):
+        try:
+            run(f"make -n {target}")
+        except Stale:
+            yield f"the command `make {target}` has no such target"
+
+
 def slug(heading):
     """The anchor that a heading gets."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def broken_links(text, root):
-    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
-    anchors = {slug(heading) for heading in re.findall(r"^#+ (.+)$", prose, re.M)}
+    prose = without_fences(text)
     for match in LINK.finditer(prose):
         target = match[1] or match[2]
-        if target.startswith("#"):
-            if target[1:] not in anchors:
-                yield f"the anchor {target} is no heading: mend the link"
-        elif not target.startswith(("https://", "http://")) and not (root / target.split("#")[0]).exists():
+        if target.startswith(("https://", "http://")):
+            continue
+        name, _, anchor = target.partition("#")
+        if name and not (root / name).exists():
             yield f"the link {target} leads to no file: mend it"
+        elif anchor and anchor not in anchors(text if not name else (root / name).read_text(encoding="utf-8")):
+            yield f"the anchor {target} is no heading: mend the link"
+    for name in dict.fromkeys(NAMED.findall(prose)):
+        if not (root / name).exists():
+            yield f"the file {name} is named and does not exist"
+
+
+def without_fences(text):
+    return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+
+
+def anchors(text):
+    return {slug(heading) for heading in re.findall(r"^#+ (.+)$", without_fences(text), re.M)}
 
 
 def stale_pictures(pictures, drawn):
@@ -162,6 +186,7 @@ def problems(text, root, run, copy):
     except Stale as error:
         found.append(f"{error}: mend it, then run make readme")
     found += failing_commands(text, run)
+    found += missing_targets(text, run)
     found += broken_links(text, root)
     try:
         run("python3 lb2/pictures.py --out drawn")

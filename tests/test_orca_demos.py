@@ -277,3 +277,14 @@ def test_what_a_fresh_workload_changes():
         assert max(values) - min(values) >= 0.8 * (high - low), "wider than what comes out"
     deadlocks_at_8 = [numbers[16] for numbers in found].count(None)
     assert (len(RANGES), deadlocks_at_8) == (len(found[0]), 1)
+
+
+def test_a_single_number_that_differs_is_an_error(monkeypatch, capsys):
+    """One of the nineteen changed in what the lecture is said to print."""
+    changed = (("waste at 1 request/s", "28", "%"), *orca_lecture.LECTURE[1:])
+    monkeypatch.setattr(orca_lecture, "LECTURE", changed)
+    monkeypatch.setattr("sys.argv", ["orca_lecture.py"])
+    with pytest.raises(SystemExit) as stopped:
+        orca_lecture.main()
+    assert stopped.value.code == "orca_lecture.py: 1 of 19 numbers differ from the lecture's"
+    assert capsys.readouterr().out.count("  NO\n") == 1

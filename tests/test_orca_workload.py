@@ -18,6 +18,19 @@ from orca_workload import (
 )
 
 
+def test_a_trace_is_stretched_to_one_request_per_second(tmp_path):
+    """Arrivals at 10, 12 and 16 s: gaps of 3 s on average, so 2 and 4 s become 2/3 and 4/3."""
+    path = tmp_path / "trace.csv"
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n12,20,2\n10,10,1\n16,30,3\n")
+    workload = load_workload(path)
+    assert workload.requests == Requests([10, 20, 30], [1, 2, 3])
+    assert workload.arrivals_s == pytest.approx([0, 2 / 3, 2])
+    assert load_workload(path, first=2).arrivals_s == pytest.approx([0, 1])
+    path.write_text('{"prompt_tokens": 5, "output_tokens": 2}\n')
+    with pytest.raises(BadInput, match="no two moments of arrival in it"):
+        load_workload(path)
+
+
 def test_the_recorded_workload():
     """1000 requests, lengths in 32..512 and 1..128; the first three arrive after gaps of 0.680, 1.020 and 0.020 s."""
     (prompts, outputs), arrivals = load_workload(RECORDED)

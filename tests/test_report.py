@@ -35,7 +35,7 @@ def report(tmp_path_factory):
     path.write_text(REQUESTS)
     done = script("report", "--requests", path, "--out", folder / "out", "--target-ttft-ms", 300)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "yours have no gap" in done.stdout and list(files(folder / "out")) == ["report.html"]
+    assert "the second lab's part is about its own recorded requests" in done.stdout and list(files(folder / "out")) == ["report.html"]
     return (folder / "out" / "report.html").read_text(encoding="ascii")
 
 
@@ -55,6 +55,18 @@ def test_it_is_about_the_users_requests_and_settings(report):
     assert "target_ttft_ms=300.00" in report
     assert Page(report).counts["h2"] == 15
     assert "tune.csv, 2 rows" in report and "<td>2</td>" in report
+
+
+def test_the_page_says_what_is_not_about_the_users_requests(report):
+    assert "orca_curves.svg is not drawn: " in report and "gap, the seconds since the arrival before, is missing" in report
+    assert "the second lab&#x27;s part is about its own recorded requests, not about these" in report
+
+
+def test_requests_with_gaps_are_shown_in_the_second_lab_too(tmp_path):
+    path = tmp_path / "gaps.json"
+    path.write_text('[{"gap": 1, "prompt_tokens": 10, "output_tokens": 3}, {"gap": 2, "prompt_tokens": 9, "output_tokens": 3}]')
+    assert "recorded" not in script("report", "--requests", path, "--out", tmp_path).stdout
+    assert "462560" not in (tmp_path / "report.html").read_text(), "which the recorded workload computes at 1 request/s"
 
 
 def test_what_a_script_refuses_is_said_in_its_place(tmp_path):
