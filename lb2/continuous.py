@@ -47,9 +47,11 @@ def schedule(requests, slots, arrivals_us=None, prefill_us=prefill_us, decode_us
             heappush(running, (iteration + output_tokens[position], position))
             head += 1
             free -= 1
-        peak_running = max(peak_running, len(running))
+        rows = len(running)
+        if rows > peak_running:
+            peak_running = rows
         now_us += prefill_us(new_tokens)
-        pass_us = decode_us(len(running))
+        pass_us = decode_us(rows)
         for position in queue[first_new:head]:
             first_token_us[position] = now_us + pass_us
         passes = running[0][0] - iteration  # nothing changes until the next sequence leaves ...
