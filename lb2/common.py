@@ -111,6 +111,7 @@ def read_text(path):
 
 
 def parse(path, text, parse_int):
+    """The JSON value of a file's text. Raises BadInput."""
     try:
         return json.loads(text, parse_int=parse_int)
     except json.JSONDecodeError as error:

@@ -29,16 +29,19 @@ BLOCK_SIZE = 16  # tokens of a block, for paged
 
 
 def max_seq(requests, arrivals_us):
+    """The Outcome where every request reserves the longest sequence that the model knows."""
     needs = [MAX_SEQ_TOKENS for _ in requests.prompt_tokens]
     return orca_iteration.schedule(requests, MAX_BATCH, arrivals_us, needs)
 
 
 def max_gen(requests, arrivals_us):
+    """The Outcome where every request reserves its prompt and the output that it declares."""
     needs = [prompt + MAX_GEN for prompt in requests.prompt_tokens]
     return orca_iteration.schedule(requests, MAX_BATCH, arrivals_us, needs)
 
 
 def none(requests, arrivals_us):
+    """The Outcome where nothing is reserved."""
     return orca_stall.schedule(requests, MAX_BATCH, arrivals_us)
 
 
@@ -51,6 +54,10 @@ def step_us(chunks, rows, cached):
 
 
 def in_blocks(requests, arrivals_us):
+    """The Outcome of the paged scheduler: blocks within the same memory, any number of tokens a step, whole prompts only.
+
+    arrivals_us: n times in us. reserved: the tokens of the blocks that are held; used: those written.
+    """
     log = []
     blocks = CAPACITY_TOKENS // BLOCK_SIZE
     result = paged.schedule(requests, MAX_BATCH, arrivals_us, step_us, blocks, BLOCK_SIZE, log=log)

@@ -105,9 +105,11 @@ class Blocks:
     # Questions.
 
     def free(self):
+        """Blocks that can be taken."""
         return self.blank + len(self.idle)
 
     def blocks(self, tokens):
+        """Blocks that hold this many tokens."""
         return -(-tokens // self.block_size)
 
     def hits(self, position, length):
@@ -148,6 +150,7 @@ class Blocks:
                 del self.cached[block.content]
 
     def share(self, position, hits):
+        """Give a request the cached blocks that it begins with; those that were free no longer are."""
         for block in hits:
             if block.users == 0:
                 del self.idle[block]
@@ -215,6 +218,7 @@ class Decoding:
         return self.ends[0][0]
 
     def add(self, position, birth, last_step):
+        """A request has its prompt in the cache: it decodes from the next step on, after all that are there."""
         self.birth[position] = birth
         self.due[birth % self.block_size] += 1
         self.born += birth
@@ -223,6 +227,7 @@ class Decoding:
         self.admitted += 1
 
     def remove(self, position):
+        """Take a sequence out, ended or preempted, and return its birth."""
         birth = self.birth.pop(position)
         self.due[birth % self.block_size] -= 1
         self.born -= birth

@@ -28,6 +28,7 @@ def name(budget):
 
 
 def play(requests, arrivals_us, budget, costs):
+    """(the arrivals in us, the paged Schedule of one draw)."""
     return arrivals_us, schedule(requests, MAX_NUM_SEQS, arrivals_us, step_of(costs), max_num_batched_tokens=budget)
 
 

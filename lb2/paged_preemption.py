@@ -32,6 +32,7 @@ def swap_us(tokens):
 
 
 def measure(requests, reserve, resume, max_num_seqs, costs=Costs()):
+    """The paged Schedule under one policy: reserve the whole prompt or not; resume by "recompute" or "swap"."""
     return schedule(requests, max_num_seqs, step_us=step_of(costs), kv_blocks=KV_BLOCKS, block_size=BLOCK_SIZE,
                     max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS, reserve_full_prompt=reserve,
                     swap_us=swap_us if resume == "swap" else None)

@@ -110,7 +110,7 @@ def recognise(path, text):
     raise BadInput(f"{path}: not a request file; understood are {UNDERSTOOD}; this one begins with {began}")
 
 
-# --- one source after the other: text or values -> rows -----------------------------------------------------------
+# --- one source after the other: text or values -> [Row, ...] in the file's order; each raises BadInput -------------
 
 
 def lab_rows(path, records):
