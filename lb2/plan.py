@@ -19,7 +19,7 @@ import math
 import os
 import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache, partial
+from functools import cache
 from multiprocessing import active_children
 from typing import NamedTuple
 
@@ -207,12 +207,24 @@ def replicas(problem, max_num_seqs):
     return None
 
 
-def in_processes(jobs, processes):
-    """The results of functions without arguments, in their order, whatever the number of processes."""
+def begin(problem):
+    """Set up a worker process: what it works on, which is large and so is not sent with every job, and how it ends."""
+    global at_work
+    at_work = problem
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a word
+
+
+def work(search, *arguments):
+    """In a worker process: one search on its problem."""
+    return search(at_work, *arguments)
+
+
+def in_processes(problem, jobs, processes):
+    """The results of jobs (search, *arguments) on a problem, in their order, whatever the number of processes."""
     workers = min(processes or os.cpu_count() or 1, len(jobs))
-    with ProcessPoolExecutor(workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)) as pool:
+    with ProcessPoolExecutor(workers, initializer=begin, initargs=(problem,)) as pool:
         try:
-            futures = [pool.submit(job) for job in jobs]
+            futures = [pool.submit(work, *job) for job in jobs]
             for future in progress(as_completed(futures), len(futures)):
                 future.result()
             return [future.result() for future in futures]
@@ -298,7 +310,7 @@ def print_replicas(problem, limits, alone, processes):
     elif not alone.meets:
         print("Replicas: no number of servers is enough for what one request alone misses.")
     else:
-        found = in_processes([partial(replicas, problem, limit) for limit in limits], processes)
+        found = in_processes(problem, [(replicas, limit) for limit in limits], processes)
         answers = {limit: answer for limit, answer in zip(limits, found) if answer}
         if answers:
             limit = min(answers, key=lambda limit: (answers[limit][0], limit))
@@ -357,11 +369,8 @@ def main():
     alone = closed_loop(problem, 1)
     climbs, closed = {}, (None, False)
     if alone.meets:
-        jobs = [
-            partial(largest_closed, problem, args.up_to),
-            *(partial(climb, problem, limit) for limit in reversed(limits)),
-        ]
-        closed, *found = in_processes(jobs, args.processes)
+        jobs = [(largest_closed, args.up_to), *((climb, limit) for limit in reversed(limits))]
+        closed, *found = in_processes(problem, jobs, args.processes)
         climbs = dict(zip(reversed(limits), found))
     points = [point for limit in limits if limit in climbs for point in climbs[limit][0]]
     best = max(

@@ -1,6 +1,7 @@
 """Where the project is, how its scripts are run, and what they say; shared by the tests."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ def script(name, *arguments, cwd=ROOT, python=sys.executable):
     """Run lb2/NAME.py; returns the finished process with its text."""
     command = [python, str(LAB / f"{name}.py"), *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, "PYTHONUTF8": "1"})
+
+
+def heed_ctrl_c():
+    """For a child that will be interrupted: where the tests run in the background, SIGINT comes ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def files(folder):

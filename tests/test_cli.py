@@ -11,7 +11,7 @@ import time
 
 import common
 import pytest
-from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, files, script
+from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, files, heed_ctrl_c, script
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}
 
@@ -151,7 +151,7 @@ def test_ctrl_c_ends_quietly(tmp_path, name):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(20_000)]))
     command = [sys.executable, str(LAB / f"{name}.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
     time.sleep(1.0)  # long past the imports; the run itself takes several seconds
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60) == (b"", b"")
@@ -290,7 +290,9 @@ def test_an_interrupted_make_all_leaves_nothing_that_looks_done(tmp_path):
     path.write_text(json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(40_000)]))
     out = tmp_path / "out"
     command = ["make", "-C", str(ROOT), f"PYTHON={sys.executable}", f"OUT={out}", f"REQUESTS={path}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heed_ctrl_c
+    )
     deadline = time.monotonic() + 60
     while not list(out.glob(".lab.*/static.txt")) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -14,7 +14,7 @@ import paged
 import progress
 import pytest
 import static
-from fixture import LAB
+from fixture import LAB, heed_ctrl_c
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,7 @@ def on_a_terminal(name, requests, out, seconds):
     """(exit status, what the terminal showed) of a script interrupted after so many seconds."""
     pid, terminal = pty.fork()
     if pid == 0:
+        heed_ctrl_c()
         os.execv(
             sys.executable, [sys.executable, str(LAB / f"{name}.py"), "--requests", str(requests), "--out", str(out)]
         )
