@@ -4,7 +4,7 @@
     pairs(total_steps=5036, ...)      -> "total_steps=5036 ...\n"
     table(["rps", ...], rows)         -> "rps,...\n5,...\n"
     save(out, {"static.txt": text})   whole or not at all
-    percentile([10, 20, 30], 99)       -> 29.8
+    percentile([10, 20, 30], 99)      -> 29.8
 
 It simulates nothing. One unit of time everywhere: whole microseconds; ms and seconds only where something is printed.
 """
@@ -145,10 +145,12 @@ def shown(value):
 
 
 def pairs(**values):
+    """One line of key=value, in the order given; each value as it stands, decimals included."""
     return " ".join(f"{key}={value}" for key, value in values.items()) + "\n"
 
 
 def table(header, rows):
+    """The text of a csv file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
     return text.getvalue()
@@ -156,12 +158,12 @@ def table(header, rows):
 
 def aligned(header, rows):
     """The same table for people: words flush left, numbers flush right, two spaces between the columns."""
-    columns = []
+    justified = []
     for column in zip(header, *rows):
         texts = [str(cell) for cell in column]
         justify = str.ljust if texts[1][:1].isalpha() else str.rjust
-        columns.append([justify(text, max(map(len, texts))) for text in texts])
-    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*columns))
+        justified.append([justify(text, max(map(len, texts))) for text in texts])
+    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*justified))
 
 
 def save(out, texts):
@@ -233,7 +235,7 @@ def arguments(docstring, out=LAB):
 
 def count(text):
     """argparse type: a whole number of sequences or tokens, 1..MOST."""
-    value = int(text) if text.isdigit() and len(text) < 20 else 0
+    value = int(text) if text.isdecimal() and len(text) < 20 else 0
     if not 1 <= value <= MOST:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text}")
     return value
@@ -270,6 +272,7 @@ def run(main):
 
 
 def fail(text):
+    """End with status 2 and one line, whatever a file name may hold."""
     line = "".join(character if character.isprintable() else "?" for character in text)
     print(f"{Path(sys.argv[0]).name}: error: {line}", file=sys.stderr)
     sys.exit(2)

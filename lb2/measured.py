@@ -73,8 +73,9 @@ def compare(bench, costs, max_num_seqs, max_num_batched_tokens):
     ours, our_most = predicted(bench, costs, max_num_seqs, max_num_batched_tokens)
     rows = [Comparison(bench.name, measure, theirs, our, 100 * (our / theirs - 1) if theirs else 0.0)
             for measure, theirs, our in zip(MEASURES, measured(bench), ours)]
-    ends_s = [start + ttft + sum(itls) for start, ttft, itls in zip(bench.starts_s, bench.ttfts_s, bench.itls_s)]
-    return rows, most_under_way(bench.starts_s, ends_s), our_most
+    spans_s = [(start, start + ttft + sum(itls)) for start, ttft, itls in zip(bench.starts_s, bench.ttfts_s, bench.itls_s)]
+    starts_us, ends_us = ([round(1e6 * seconds) for seconds in edges] for edges in zip(*spans_s))
+    return rows, most_under_way(starts_us, ends_us), our_most
 
 
 def cells(rows):

@@ -274,7 +274,7 @@ def refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_nu
 
 def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()), kv_blocks=UNLIMITED, block_size=16,
              max_num_batched_tokens=UNLIMITED, chunked_prefill=True, reserve_full_prompt=True, prefixes=None,
-             swap_us=None, jump=True, log=None):
+             swap_us=None, log=None):
     """Play all requests through a paged KV cache and return their Schedule.
 
     requests             Requests, n of them
@@ -288,8 +288,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
                          any other with the same entry ([]: like nobody). None: caching is off
     swap_us              tokens moved -> time: a preempted request's cache goes to the host and comes back, instead of
                          being computed again. Not together with prefixes
-    jump                 False where step_us depends on the tokens in the cache: play every step by itself
-    log                  a list that gets a Step for each step; no jumping then
+    log                  a list that gets a Step for each step; none is jumped over then, which is also what a step_us
+                         needs that depends on the tokens in the cache
 
     Raises BadInput, a ValueError, for a request that could never fit.
     """
@@ -421,7 +421,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
         chunk = 0 if partial is None else max_num_batched_tokens - rows
         stuck = waiting and not chunks and (reserve_full_prompt or prefixes is None)  # lost hits could let it in
         blocked = running == max_num_seqs or chunk or stuck  # the waiting ones
-        if jump and log is None and not preempted and rows + chunk:
+        if log is None and not preempted and rows + chunk:
             steps = max(0, pool.free() - rows - 1) * block_size // (rows + chunk)
             if rows:
                 steps = min(steps, decoding.next_end() + 1 - step)

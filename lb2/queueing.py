@@ -41,10 +41,10 @@ def play(requests, arrivals_us, max_num_seqs, costs):
 
 def waits_at(requests, draws, rps, max_num_seqs, costs=Costs()):
     """(waits of all requests of all draws, sum of the draws' time spans), in microseconds."""
-    waits_us, span_us = array("q"), 0
+    waits_us, span_us = [], 0
     plays = (play(requests, at_rate(draw, rps), max_num_seqs, costs) for draw in draws)
     for more_waits_us, more_span_us in progress(plays, len(draws)):
-        waits_us.extend(more_waits_us)
+        waits_us += more_waits_us
         span_us += more_span_us
     return waits_us, span_us
 

@@ -3,10 +3,10 @@
 import paged
 
 
-def bench(requests, concurrency, costs, overhead_us=None, arrivals_us=None):
+def bench(requests, concurrency, costs, arrivals_us=None, max_num_seqs=256):
     """The detailed result of a closed loop of so many clients, or of an open one at these arrivals."""
     log = []
-    limit = concurrency or 256
+    limit = min(concurrency or max_num_seqs, max_num_seqs)
     result = paged.schedule(requests, limit, arrivals_us, paged.step_of(costs), log=log)
     n = len(requests.prompt_tokens)
     left, emitted = list(requests.prompt_tokens), [[] for _ in range(n)]
@@ -18,7 +18,6 @@ def bench(requests, concurrency, costs, overhead_us=None, arrivals_us=None):
                 emitted[position].append(result.finished_us[position] if position in step.finished else end_us)
     clients = concurrency or n
     issued = arrivals_us or [0] * min(clients, n) + sorted(result.finished_us)[: max(0, n - clients)]
-    overhead_us = costs.overhead_us if overhead_us is None else overhead_us
     return {
         "max_concurrency": concurrency,
         "request_rate": "inf" if concurrency else 1.0,
@@ -27,7 +26,7 @@ def bench(requests, concurrency, costs, overhead_us=None, arrivals_us=None):
         "failed": 0,
         "input_lens": list(requests.prompt_tokens),
         "output_lens": list(requests.output_tokens),
-        "ttfts": [(times[0] - start + overhead_us) / 1e6 for times, start in zip(emitted, issued)],
+        "ttfts": [(times[0] - start + costs.overhead_us) / 1e6 for times, start in zip(emitted, issued)],
         "itls": [[(b - a) / 1e6 for a, b in zip(times, times[1:])] for times in emitted],
         "start_times": [start / 1e6 for start in issued],
         "errors": [""] * n,

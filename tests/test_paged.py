@@ -376,6 +376,13 @@ def test_what_can_never_fit_is_refused_before_the_run(arguments, says):
         paged.schedule(Requests([10, 30], [20, 20]), 2, **arguments)
 
 
+def test_whether_a_request_may_be_preempted_hangs_on_the_largest_that_run_together():
+    """5 blocks and 1 in a cache of 5: the first may have to be resumed with all its 79 tokens, wherever it stands."""
+    for lengths in ([(40, 40), (10, 5), (10, 5)], [(10, 5), (10, 5), (40, 40)]):
+        with pytest.raises(ValueError, match="without chunked prefill 79 tokens"):
+            paged.schedule(Requests(*zip(*lengths)), 2, kv_blocks=5, chunked_prefill=False, max_num_batched_tokens=50)
+
+
 def test_what_just_fits_is_not_refused():
     """49 tokens in 4 blocks; a budget of 30 without chunking where nobody can be preempted."""
     assert paged.schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=4).preemptions > 0

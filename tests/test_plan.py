@@ -252,6 +252,13 @@ def test_without_a_tpot_target_there_is_no_upper_edge(tmp_path):
     assert "Without a TPOT target, raising max_num_seqs has no upper edge in open loop" in said
 
 
+def test_of_settings_that_carry_the_same_the_smallest_is_the_plan(tmp_path):
+    """Three requests never fill four slots, so eight carry no more."""
+    path = write(tmp_path / "trace.json", THREE, [0, 100, 200])
+    script("plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 8, 4, "--out", tmp_path)
+    assert read_pairs(tmp_path / "plan.txt")["max_num_seqs"] == "4"
+
+
 def test_every_load_tried_is_in_the_file_and_the_best_in_the_plan(tmp_path):
     script("plan", "--max-num-seqs", 16, 8, "--first", 60, "--out", tmp_path)
     table = rows(tmp_path)
@@ -325,6 +332,19 @@ def test_a_simulated_server_is_predicted_without_error(tmp_path):
     lines = (tmp_path / "measured.csv").read_text().splitlines()
     assert lines[0] == "run,measure,measured,predicted,error_percent" and len(lines) == 11
     assert {line.split(",")[-1] for line in lines[1:]} <= {"0.0", "-0.0"}
+
+
+def test_more_clients_than_the_server_runs_queue_there(tmp_path):
+    """Eight clients of a server of four: four wait in its queue, in the prediction as in the run."""
+    costs = Costs(100, 6_000, 200, 0)
+    requests = Requests([16 + 37 * i for i in range(24)], [400] * 24)
+    for name, clients in (("c1", 1), ("c4", 4), ("c8", 8)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(bench(requests, clients, costs, max_num_seqs=4)))
+    done = script("measured", "--calibrate", tmp_path / "c1.json", tmp_path / "c4.json", "--predict", tmp_path / "c8.json",
+                  "--max-num-seqs", 4, "--max-num-batched-tokens", 1_000_000, "--out", tmp_path)
+    lines = (tmp_path / "measured.csv").read_text().splitlines()
+    assert {line.split(",")[-1] for line in lines[1:]} <= {"0.0", "-0.0"}
+    assert "In c8 up to 8 requests were under way, and 8 are predicted; 4 run and the others queue" in done.stdout
 
 
 def test_the_recorded_runs_against_what_vllm_says_of_them(tmp_path):
