@@ -53,7 +53,7 @@ paged:
 	$(call run-in-order,$(QUESTIONS),$(QUESTION_RESULTS),$(ARGS))
 
 measured:
-	@"$$PYTHON" lb2/measured.py --out="$$OUT" $(OPTIONS)
+	@"$$PYTHON" lb2/plan_measured.py --out="$$OUT" $(OPTIONS)
 
 $(STEPS) $(QUESTIONS) plan:
 	@"$$PYTHON" lb2/$@.py --out="$$OUT" $(ARGS) $(OPTIONS)
@@ -97,7 +97,7 @@ help:
 	@echo "make paged          the three questions of the third lab; they write $(QUESTION_RESULTS)"
 	@echo "make QUESTION       one of them: $(QUESTIONS)"
 	@echo "make plan           the fourth lab: what load REQUESTS may become (plan.py --help has the options); it writes $(PLAN_RESULTS)"
-	@echo "                    (a server's costs come from python3 lb2/calibrate.py BENCH.json ..., see its --help)"
+	@echo "                    (a server's costs come from python3 lb2/plan_calibrate.py BENCH.json ..., see its --help)"
 	@echo "make measured       the fourth lab's predictions beside a real server's measurements; it writes $(MEASURED_RESULTS)"
 	@echo "make pictures       draw what the labs show, as SVG; in lb2/pictures unless OUT is given"
 	@echo "make report         all of it on one page for REQUESTS, to send on: report.html"

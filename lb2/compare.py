@@ -8,19 +8,18 @@ arrive (all are there at time 0), so it compares capacity, not latency.
 
 import continuous
 import static
-from common import arguments, count, pairs, requests_of, run, save, throughput_tps
-from cost import costs_of
+from command_line import arguments, count, run
+from common import load_requests, pairs, save, throughput_tps
+from cost_model import load_costs
 
 
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--batch-size", type=count, default=16, metavar="N", help="slots of both (default: 16)")
     args = parser.parse_args()
-    requests, costs = requests_of(args), costs_of(args)
-    by_batch, by_iteration = (
-        module.schedule(requests, args.batch_size, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
-        for module in (static, continuous)
-    )
+    requests, costs = load_requests(args), load_costs(args)
+    by_batch = static.schedule(requests, args.batch_size, costs=costs)
+    by_iteration = continuous.schedule(requests, args.batch_size, costs=costs)
     static_tps = throughput_tps(requests, by_batch)
     continuous_tps = throughput_tps(requests, by_iteration)
     line = pairs(
@@ -32,11 +31,10 @@ def main():
 
     print("Step 4: static against continuous")
     print(f"compare.txt: {line}", end="")
-    print(
-        f"Notice: {by_batch.iterations} iterations became {by_iteration.iterations}, "
-        f"for the same {sum(requests.output_tokens)} tokens: "
-        + ("one line of code." if by_iteration.iterations < by_batch.iterations else "no slot was freed that others wanted.")
-    )
+    fewer = by_iteration.iterations < by_batch.iterations
+    why = "one line of code." if fewer else "no slot was freed that others wanted."
+    print(f"Notice: {by_batch.iterations} iterations became {by_iteration.iterations}, "
+          f"for the same {sum(requests.output_tokens)} tokens: {why}")
 
 
 if __name__ == "__main__":

@@ -18,15 +18,15 @@ Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 s
 
 from heapq import heappop, heappush
 
-from common import Schedule, arguments, count, pairs, requests_of, run, save, slot_util, throughput_tps
-from cost import costs_of, decode_us, prefill_us
+from command_line import arguments, count, run
+from common import Schedule, load_requests, pairs, save, slot_util, throughput_tps
+from cost_model import Costs, load_costs
 
 
-def schedule(requests, slots, arrivals_us=None, prefill_us=prefill_us, decode_us=decode_us):
-    """Play all requests through the slots and return their Schedule; jumps from event to event, exactly.
+def schedule(requests, slots, arrivals_us=None, costs=Costs()):
+    """Play all requests through the slots and return their Schedule. It jumps from event to event, exactly.
 
     requests: Requests, n of them; slots: int >= 1; arrivals_us: n whole numbers >= 0, in any order (None: all at 0).
-    prefill_us: prompt tokens admitted together -> time; decode_us: sequences in a pass -> time >= 1. Both whole.
     """
     prompt_tokens, output_tokens = requests
     n = len(prompt_tokens)
@@ -50,13 +50,14 @@ def schedule(requests, slots, arrivals_us=None, prefill_us=prefill_us, decode_us
         rows = len(running)
         if rows > peak_running:
             peak_running = rows
-        now_us += prefill_us(new_tokens)
-        pass_us = decode_us(rows)
+        now_us += costs.prefill_us(new_tokens)
+        pass_us = costs.decode_us(rows)
         for position in queue[first_new:head]:
             first_token_us[position] = now_us + pass_us
-        passes = running[0][0] - iteration  # nothing changes until the next sequence leaves ...
-        if free and head < n:  # ... or, with a slot free, until the first boundary at or after the next arrival
-            passes = min(passes, max(1, -((now_us - arrivals_us[queue[head]]) // pass_us)))
+        passes = running[0][0] - iteration  # nothing changes until the next sequence leaves
+        if free and head < n:  # or, with a slot free, until the next request has arrived
+            wait_us = arrivals_us[queue[head]] - now_us
+            passes = min(passes, max(1, -(-wait_us // pass_us)))  # rounded up
         iteration += passes
         now_us += passes * pass_us
         while running and running[0][0] == iteration:
@@ -68,8 +69,8 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--max-num-seqs", type=count, default=16, metavar="N", help="slots (default: 16)")
     args = parser.parse_args()
-    requests, costs = requests_of(args), costs_of(args)
-    result = schedule(requests, args.max_num_seqs, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
+    requests, costs = load_requests(args), load_costs(args)
+    result = schedule(requests, args.max_num_seqs, costs=costs)
     util = slot_util(requests, result, args.max_num_seqs)
     line = pairs(
         total_steps=result.iterations,

@@ -7,17 +7,18 @@ itself: how many sequences fit is the second and the third lab's question.
     python3 lb2/maxseqs.py --max-num-seqs 32        writes maxseqs.txt
 """
 
-from common import arguments, count, pairs, requests_of, run, save, throughput_tps
+from command_line import arguments, count, run
+from common import load_requests, pairs, save, throughput_tps
 from continuous import schedule
-from cost import costs_of
+from cost_model import load_costs
 
 
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="the limit (default: 32)")
     args = parser.parse_args()
-    requests, costs = requests_of(args), costs_of(args)
-    result = schedule(requests, args.max_num_seqs, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
+    requests, costs = load_requests(args), load_costs(args)
+    result = schedule(requests, args.max_num_seqs, costs=costs)
     line = pairs(max_num_seqs=args.max_num_seqs, peak_running=result.peak_running)
     save(args.out, {"maxseqs.txt": line})
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import orca_iteration
 import orca_request
-from common import aligned, run, save, table
+from command_line import run
+from common import aligned, save, table
 from orca_model import ASSUMPTIONS, FULL_LENGTH_SLOTS
 from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps
 

@@ -7,7 +7,9 @@ level with a limit of 6 stands beside it, to tell the two apart. The arrivals ar
     python3 lb2/orca_homogeneous.py        writes orca_homogeneous.csv
 """
 
-from common import Requests, aligned, run, save, table
+from command_line import run
+from common import aligned, save, table
+from inputs import Requests
 from orca_curves import at_once_rps, curve, name, peak_rps
 from orca_model import ASSUMPTIONS
 from orca_workload import Workload, arguments, chosen_workload

@@ -18,7 +18,8 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 import orca_model
-from common import BadInput, Schedule
+from common import Schedule
+from inputs import BadInput
 from orca_model import CAPACITY_TOKENS, duration, iterations_until, token_time
 
 

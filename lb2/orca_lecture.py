@@ -11,7 +11,8 @@ is the lecture's own exception: it is the ratio of two throughputs that had been
 
 import sys
 
-from common import aligned, run
+from command_line import run
+from common import aligned
 from orca_curves import RATES_RPS, curve, peak_rps
 from orca_homogeneous import BATCH, LENGTHS, SAME_LIMIT, equal_lengths
 from orca_homogeneous import RATES_RPS as EQUAL_RATES_RPS

@@ -17,7 +17,9 @@ from typing import NamedTuple
 import orca_iteration
 import orca_stall
 import paged
-from common import BadInput, aligned, run, save, table
+from command_line import run
+from common import aligned, save, table
+from inputs import BadInput
 from orca_iteration import Outcome
 from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
 from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps

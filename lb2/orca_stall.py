@@ -14,7 +14,8 @@ iteration lasts 10 ms + 1 ms for each token in the cache at its end:
 """
 
 import orca_model
-from common import BadInput, Schedule
+from common import Schedule
+from inputs import BadInput
 from orca_iteration import Outcome
 from orca_model import CAPACITY_TOKENS, duration, iterations_until, token_time
 

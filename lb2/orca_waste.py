@@ -12,7 +12,8 @@ all. Useful are 3 + 0 and 5 + 2, because prefill yields the first token: waste =
 from typing import NamedTuple
 
 import orca_request
-from common import aligned, run, save, table
+from command_line import run
+from common import aligned, save, table
 from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, FULL_LENGTH_SLOTS, MAX_SEQ_TOKENS
 from orca_workload import arguments, arrivals_at, chosen_workload
 

@@ -14,9 +14,10 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from common import MOST, BadInput, Requests, columns, count, load_records, parser_of, read_text, shown
+from command_line import count, parser_of
+from inputs import MOST, BadInput, Requests, read_text, requests_of, shown
 from orca_model import MAX_SEQ_TOKENS
-from traces import parse_trace
+from sources import has_arrivals, json_list, parse_trace
 
 RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "orca" / "requests.json"
 DRAWN = 1000  # requests of a fresh workload, as in the recorded one
@@ -59,9 +60,9 @@ def load_workload(path, first=None):
     time axis is stretched to that rate. first: take so many requests only. Raises BadInput or OSError.
     """
     text = read_text(path)
-    if text.lstrip().startswith("[") and '"arrival_ms"' not in text:
-        records = load_records(path, text)
-        requests = columns(path, records)
+    records = json_list(path, text)
+    if records is not None and not has_arrivals(records):
+        requests = requests_of(path, records)
         for position, record in enumerate(records):
             check_gap(f"{path}: record {position}", record)
         arrivals_s = list(accumulate(record["gap"] for record in records))[:first]

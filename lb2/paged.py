@@ -25,8 +25,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from common import BadInput, run
-from cost import Costs
+from command_line import run
+from cost_model import Costs
+from inputs import BadInput
 
 CASES_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "vllm" / "cases.json"
 UNLIMITED = 1 << 60  # blocks or tokens: more than any run needs

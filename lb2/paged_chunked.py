@@ -11,10 +11,10 @@ TTFT here counts from arrival; ITL is the time between two consecutive tokens of
 
 from collections import Counter
 
-from common import aligned, arguments, percentile, requests_of, run, save, table
-from cost import Costs, costs_of
+from command_line import arguments, progress, run
+from common import aligned, load_requests, percentile, save, table
+from cost_model import Costs, load_costs
 from paged import UNLIMITED, schedule, step_of
-from progress import progress
 from queueing import DRAWS, at_rate, unit_arrivals
 
 RPS = 10
@@ -49,7 +49,7 @@ def measure(requests, budget, costs=Costs()):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = requests_of(args), costs_of(args)
+    requests, costs = load_requests(args), load_costs(args)
     measures = (measure(requests, budget, costs) for budget in BUDGETS)
     measured = dict(zip(BUDGETS, progress(measures, len(BUDGETS))))
     rows = [[name(budget), f"{ttft / 1000:.2f}", f"{itl / 1000:.2f}", f"{tps:.2f}"]

@@ -12,10 +12,10 @@ resumed_tokens 28,000 = tokens that were in the cache of the preempted requests,
 
 from itertools import product
 
-from common import aligned, arguments, requests_of, run, save, table, throughput_tps
-from cost import Costs, costs_of
+from command_line import arguments, progress, run
+from common import aligned, load_requests, save, table, throughput_tps
+from cost_model import Costs, load_costs
 from paged import schedule, step_of
-from progress import progress
 
 KV_BLOCKS = 599
 BLOCK_SIZE = 16
@@ -64,7 +64,7 @@ def print_notices(results, costs):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = requests_of(args), costs_of(args)
+    requests, costs = load_requests(args), load_costs(args)
     rows, results = [], {}
     runs = list(product((True, False), ("recompute", "swap"), MAX_NUM_SEQS))
     measured = (measure(requests, *policy, costs) for policy in runs)

@@ -7,10 +7,11 @@ what is not cached and one pass.
     python3 lb2/paged_prefix.py        writes paged_prefix.csv
 """
 
-from common import Requests, aligned, arguments, percentile, requests_of, run, save, table
-from cost import Costs, costs_of
+from command_line import arguments, progress, run
+from common import aligned, load_requests, percentile, save, table
+from cost_model import Costs, load_costs
+from inputs import Requests
 from paged import schedule, step_of
-from progress import progress
 
 BLOCK_SIZE = 16
 SYSTEM_TOKENS = (0, 256, 512, 1024, 2048, 4096)
@@ -51,7 +52,7 @@ def shortest_beyond(requests, ratio, costs=Costs()):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = requests_of(args), costs_of(args)
+    requests, costs = load_requests(args), load_costs(args)
     measures = (measure(requests, system_tokens, costs) for system_tokens in SYSTEM_TOKENS)
     measured = list(progress(measures, len(SYSTEM_TOKENS)))
     rows = [[tokens, f"{off / 1000:.2f}", f"{on / 1000:.2f}", f"{off / on:.3f}"] for tokens, off, on in measured]

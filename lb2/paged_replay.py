@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from common import BadInput, Requests, read_text, shown
+from inputs import BadInput, Requests, read_text, shown
 from paged import schedule
 
 CONFIG = {"max_num_seqs": int, "max_num_batched_tokens": int, "block_size": int, "kv_blocks": int,

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 
 import continuous
-import measured
+import plan_measured as measured
 import orca_curves
 import orca_reservation
 import paged_prefix
@@ -22,15 +22,15 @@ import paged_preemption
 import queueing
 import static
 import tune
-from calibrate import fit, load_bench
-from common import REQUESTS_FILE, BadInput, arguments, percentile, requests_of, run, save
-from common import slot_util, throughput_tps
-from cost import Costs, costs_of
+from plan_calibrate import fit, load_bench
+from command_line import REQUESTS_FILE, arguments, progress, run
+from common import load_requests, percentile, save, slot_util, throughput_tps
+from cost_model import Costs, load_costs
+from inputs import BadInput
 from orca_model import CAPACITY_TOKENS
 from orca_workload import RECORDED, load_workload
 from svg import LINE, MARGIN, WIDTH, Panel, Scale, axes, bar, decades, draw, from_zero, group, line, marks, number
 from svg import picture, rule, spread, text
-from progress import progress
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 LEFT, RIGHT = 72, WIDTH - MARGIN  # of a panel with numbers on its left
@@ -75,7 +75,7 @@ def across(panel, value):
 def slots_data(requests, costs=Costs(), slots=SLOTS):
     """The requests, the slots and the Schedules of both batchings."""
     both = (
-        module.schedule(requests, slots, None, costs.prefill_us, costs.decode_us) for module in (static, continuous)
+        module.schedule(requests, slots, None, costs) for module in (static, continuous)
     )
     return requests, slots, *both
 
@@ -481,7 +481,7 @@ def records_of(args):
 def main():
     parser = arguments(__doc__, out=FOLDER)
     args = parser.parse_args()
-    pictures, refused = drawn(recipes(requests_of(args), costs_of(args), TARGET_MS, records_of(args), args.first))
+    pictures, refused = drawn(recipes(load_requests(args), load_costs(args), TARGET_MS, records_of(args), args.first))
     save(args.out, pictures)
     print("\n".join([f"Pictures in {args.out}:", *pictures, *refused]))
 

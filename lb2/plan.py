@@ -1,6 +1,6 @@
 """With my traffic, on my server, at my targets: what max_num_seqs, how much load, how many replicas?
 
-Plays a trace through the paged scheduler at the costs of a server (calibrate.py) and looks for the largest load at which
+Plays a trace through the paged scheduler at the costs of a server (plan_calibrate.py) and looks for the largest load at which
 both targets hold at p99, over all requests; none is dropped or left unfinished.
 
     closed loop   the largest number of clients, each issuing its next request when its last one ends
@@ -24,11 +24,12 @@ from multiprocessing import active_children
 from typing import NamedTuple
 
 import paged
-from common import BadInput, Requests, amount, arguments, count, pairs, percentile, run, save, table
-from cost import Costs, costs_of
-from progress import progress
+from command_line import amount, arguments, count, progress, run
+from common import pairs, percentile, save, table
+from cost_model import Costs, load_costs
+from inputs import BadInput, Requests
 from queueing import DRAWS, at_rate, unit_arrivals
-from traces import load_trace
+from sources import load_trace
 
 BLOCK_SIZE = 16
 MAX_NUM_SEQS = [8, 16, 32, 64, 128, 256]
@@ -358,7 +359,7 @@ def parser():
 
 def main():
     args = parser().parse_args()
-    costs, trace = costs_of(args), load_trace(args.requests, args.first)
+    costs, trace = load_costs(args), load_trace(args.requests, args.first)
     print(f"{args.requests.name}: {trace}")
     if args.kv_tokens is not None and args.kv_tokens < BLOCK_SIZE:
         raise BadInput(f"--kv-tokens: expected at least one block of {BLOCK_SIZE}, found {args.kv_tokens}")

@@ -14,10 +14,10 @@ from array import array
 from itertools import accumulate
 from random import Random
 
-from common import amount, arguments, count, percentile, requests_of, run, save, table
+from command_line import amount, arguments, count, progress, run
+from common import load_requests, percentile, save, table
 from continuous import schedule
-from cost import Costs, costs_of
-from progress import progress
+from cost_model import Costs, load_costs
 
 DRAWS = 20
 
@@ -35,7 +35,7 @@ def at_rate(arrivals, rps):
 
 def play(requests, arrivals_us, max_num_seqs, costs):
     """(waits, time span) of one draw, in us."""
-    result = schedule(requests, max_num_seqs, arrivals_us, costs.prefill_us, costs.decode_us)
+    result = schedule(requests, max_num_seqs, arrivals_us, costs)
     return [admitted - arrival for admitted, arrival in zip(result.admitted_us, arrivals_us)], max(result.finished_us)
 
 
@@ -61,7 +61,7 @@ def main():
                         help="requests per second (default: 5 10 20 40)")
     parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="slots (default: 32)")
     args = parser.parse_args()
-    requests, costs = requests_of(args), costs_of(args)
+    requests, costs = load_requests(args), load_costs(args)
     draws = [unit_arrivals(seed, len(requests.output_tokens)) for seed in range(DRAWS)]
     measured = (queue_at(requests, draws, rps, args.max_num_seqs, costs) for rps in args.rps)
     rows = [

@@ -16,11 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import amount, arguments, percentile, requests_of, run, save
-from cost import costs_of
+from command_line import amount, arguments, progress, run
+from common import load_requests, percentile, save
+from cost_model import load_costs
 from orca_workload import RECORDED
 from pictures import TARGET_MS, drawn, recipes, records_of
-from progress import progress
 
 HERE = Path(__file__).resolve().parent
 STEPS = {
@@ -40,7 +40,7 @@ DEMOS = {
     "orca_curves": "orca_curves",
     "orca_homogeneous": None,
     "orca_reservation": "orca_reservation",
-    "measured": "measured",
+    "plan_measured": "measured",
 }
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --box: #f6f8fa }
@@ -113,7 +113,7 @@ def main():
     parser.add_argument("--target-ttft-ms", type=amount, default=float(TARGET_MS), metavar="MS",
                         help=f"p99 time to first token allowed, in ms (default: {TARGET_MS})")
     args = parser.parse_args()
-    requests, costs = requests_of(args), costs_of(args)
+    requests, costs = load_requests(args), load_costs(args)
     records = records_of(args)
     pictures, notes = drawn(recipes(requests, costs, args.target_ttft_ms, records, args.first))
     if any(note.startswith("orca") for note in notes):
@@ -125,7 +125,7 @@ def main():
     lengths = ["--requests", str(args.requests), *([] if args.first is None else ["--first", str(args.first)])]
     mine = [*lengths, *([] if args.costs is None else ["--costs", str(args.costs)])]
     theirs = [] if records == RECORDED else lengths
-    options = dict.fromkeys(STEPS, mine) | dict.fromkeys(DEMOS, theirs) | {"measured": []}
+    options = dict.fromkeys(STEPS, mine) | dict.fromkeys(DEMOS, theirs) | {"plan_measured": []}
     options["tune"] = [*mine, "--target-ttft-ms", str(args.target_ttft_ms)]
     shown = STEPS | DEMOS
     with tempfile.TemporaryDirectory() as folder:

@@ -15,10 +15,11 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from common import Requests, amount, arguments, count, pairs, percentile, requests_of, run, save, table, throughput_tps
+from command_line import amount, arguments, count, progress, run
+from common import load_requests, pairs, percentile, save, table, throughput_tps
 from continuous import schedule
-from cost import Costs, costs_of
-from progress import progress
+from cost_model import Costs, load_costs
+from inputs import Requests
 
 ORDERS = 20
 
@@ -32,7 +33,7 @@ class Point(NamedTuple):
 
 def measure(requests, concurrency, costs=Costs()):
     """Play the closed loop of this many clients."""
-    result = schedule(requests, concurrency, prefill_us=costs.prefill_us, decode_us=costs.decode_us)
+    result = schedule(requests, concurrency, costs=costs)
     ttfts_us = [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, result.admitted_us)]
     mean_ttft_ms = sum(ttfts_us) / len(ttfts_us) / 1000
     return Point(concurrency, mean_ttft_ms, percentile(ttfts_us, 99) / 1000, throughput_tps(requests, result))
@@ -87,7 +88,7 @@ def main():
     parser.add_argument("--up-to", type=count, default=256, metavar="N",
                         help="largest concurrency tried (default: 256, or the number of requests if smaller)")
     args = parser.parse_args()
-    requests, costs = requests_of(args), costs_of(args)
+    requests, costs = load_requests(args), load_costs(args)
     target_ms = args.target_ttft_ms
     up_to = min(args.up_to, len(requests.output_tokens))
     points = list(progress((measure(requests, n, costs) for n in range(1, up_to + 1)), up_to))

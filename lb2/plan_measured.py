@@ -3,17 +3,19 @@
 Calibrates on two recorded runs of a real vLLM server and predicts the others: in closed loop with the client's own
 concurrency, in open loop with its own start times. The errors are printed as they are, worst first.
 
-    python3 lb2/measured.py        writes measured.csv
+    python3 lb2/plan_measured.py        writes measured.csv
 
-Your own server: measured.py --calibrate closed_01.json closed_16.json --predict other.json ...
+Your own server: plan_measured.py --calibrate closed_01.json closed_16.json --predict other.json ...
 """
 
 from pathlib import Path
 from typing import NamedTuple
 
 import paged
-from calibrate import costs_line, fit, load_bench
-from common import Requests, aligned, count, parser_of, percentile, run, save, table
+from plan_calibrate import costs_line, fit, load_bench
+from command_line import count, parser_of, run
+from common import aligned, percentile, save, table
+from inputs import Requests
 from plan import closed_loop_issues
 
 FOLDER = Path(__file__).resolve().parent.parent / "fixtures" / "measured"

@@ -9,7 +9,7 @@ Fits the lab's costs to detailed results of vllm bench serve (--save-result --sa
 
 Whole microseconds. Failed requests are left out and counted. It ignores that attention grows with the context.
 
-    python3 lb2/calibrate.py closed_01.json closed_16.json        writes costs.txt, for --costs
+    python3 lb2/plan_calibrate.py closed_01.json closed_16.json        writes costs.txt, for --costs
 """
 
 import json
@@ -18,8 +18,10 @@ from pathlib import Path
 from statistics import fmean, linear_regression, median
 from typing import NamedTuple
 
-from common import BadInput, pairs, parse, parser_of, percentile, read_text, run, save, shown
-from cost import Costs
+from command_line import parser_of, run
+from common import pairs, percentile, save
+from cost_model import Costs
+from inputs import BadInput, parse_json, read_text, shown
 
 
 class Bench(NamedTuple):
@@ -39,7 +41,7 @@ class Bench(NamedTuple):
 
 def load_bench(path):
     """Read a detailed result. Raises BadInput or OSError; nothing that is not what it seems is averaged in."""
-    record = parse(path, read_text(path), int)
+    record = parse_json(path, read_text(path))
     if not isinstance(record, dict) or "input_lens" not in record:
         raise BadInput(
             f"{path}: expected the JSON object of vllm bench serve --save-result --save-detailed (input_lens ...)"
@@ -190,7 +192,7 @@ def warnings(benches, costs):
 
 def costs_line(costs):
     """The four figures of a --costs file."""
-    prefill_ms, step_ms, per_sequence_ms, overhead_ms = (f"{us / 1000:.3f}" for us in costs)
+    prefill_ms, step_ms, per_sequence_ms, overhead_ms = (f"{us / 1000:.3f}" for us in costs[:4])
     return pairs(
         prefill_ms_per_token=prefill_ms, step_ms=step_ms, step_ms_per_sequence=per_sequence_ms, overhead_ms=overhead_ms
     )

@@ -1,0 +1,106 @@
+"""How does a script start, read its options, show its progress, and fail?
+
+    parser = arguments(__doc__)       the docstring is the --help text
+    progress(results, 20)             passes 20 results on; on a terminal it counts them on stderr
+    run(main)                         a user's mistake becomes one line and status 2
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from inputs import MOST, BadInput
+
+if sys.version_info < (3, 10):
+    sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
+
+LAB = Path(__file__).resolve().parent
+REQUESTS_FILE = LAB.parent / "fixtures" / "llms" / "requests.json"
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def parser_of(docstring, out=LAB):
+    """The parser of a script: its docstring as --help, and the folder for its results."""
+    parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=out, metavar="DIR",
+                        help=f"folder for the results, made if missing (default: {out.relative_to(LAB.parent)})")
+    return parser
+
+
+def arguments(docstring, out=LAB):
+    """The parser of a script that plays requests at a server's costs."""
+    parser = parser_of(docstring, out)
+    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
+                        help="requests: a JSON list, a trace or a benchmark's result "
+                             "(default: fixtures/llms/requests.json)")
+    parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
+    parser.add_argument("--costs", type=Path, metavar="FILE",
+                        help="a server's costs, from plan_calibrate.py "
+                             "(default: 0.05 ms a prompt token, 8.0 ms a step)")
+    return parser
+
+
+def count(text):
+    """argparse type: a whole number of sequences or tokens, 1..MOST."""
+    value = int(text) if text.isdecimal() and len(text) < 20 else 0
+    if not 1 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text}")
+    return value
+
+
+def amount(text):
+    """argparse type: a rate or a time, any number from a millionth to MOST."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1e-6 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {text}")
+    return value
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+
+def progress(results, total):
+    """Pass on results that are computed as they are asked for. On a terminal, count them on stderr once a second."""
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    start_s = said_s = time.monotonic()
+    try:
+        for done, result in enumerate(results, start=1):
+            yield result
+            now_s = time.monotonic()
+            if watched and now_s - said_s >= 1:
+                left_s = (now_s - start_s) / done * (total - done)
+                print(f"\r\033[K{done} of {total}, about {left_s:.0f} s to go", end="", file=sys.stderr, flush=True)
+                said_s = now_s
+    finally:
+        if said_s > start_s:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def run(main):
+    """Run a script's main. A mistake of the user becomes one line and status 2; a mistake of ours, a traceback."""
+    try:
+        main()
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads our output has seen enough (| head); the result files are written by then
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BadInput as error:
+        fail(str(error))
+    except OSError as error:
+        fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
+
+
+def fail(text):
+    """End with status 2 and one line, whatever characters a file name holds."""
+    line = "".join(character if character.isprintable() else "?" for character in text)
+    print(f"{Path(sys.argv[0]).name}: error: {line}", file=sys.stderr)
+    sys.exit(2)
