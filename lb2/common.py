@@ -1,6 +1,6 @@
 """What every step shares: it loads the requests, measures a schedule, and writes result files.
 
-    load_requests(args)               -> Requests(prompt_tokens=[140, 83, ...], output_tokens=[294, 152, ...])
+    load_requests("requests.json")    -> Requests(prompt_tokens=[140, 83, ...], output_tokens=[294, 152, ...])
     pairs(total_steps=5036, ...)      -> "total_steps=5036 ...\\n"
     table(["rps", ...], rows)         -> "rps,...\\n5,...\\n"
     save(out, {"static.txt": text})   writes every file whole, or none
@@ -11,12 +11,11 @@ It simulates nothing. Every time is in whole microseconds; ms and seconds stand 
 
 import csv
 import io
-import os
 import statistics
 from typing import NamedTuple
 
-from inputs import BadInput, Requests
 from sources import load_trace
+from transaction import move_up, stage_in
 
 
 class Schedule(NamedTuple):
@@ -29,15 +28,14 @@ class Schedule(NamedTuple):
     peak_running: int  # the largest number of sequences in one iteration
 
 
-def load_requests(args):
-    """The requests of the file args.requests, the first args.first of them. Raises BadInput or OSError.
+def load_requests(path, first=None):
+    """The lengths of the first requests of a file, or of all. Raises BadInput or OSError.
 
-    The eight steps use the lengths only. For any file but a plain list it prints what the file is and what is ignored.
+    The eight steps ignore when requests arrive. Where a file is more than a plain list, a line says what it is.
     """
-    trace = load_trace(args.requests, args.first)
+    trace = load_trace(path, first)
     if trace.source != "this lab" or trace.arrivals_us:
-        ignored = "; when they arrived is ignored here" if trace.arrivals_us else ""
-        print(f"{args.requests.name}: {trace}{ignored}")
+        print(f"{path.name}: {trace}" + ("; when they arrived is ignored here" if trace.arrivals_us else ""))
     return trace.requests
 
 
@@ -88,18 +86,7 @@ def aligned(header, rows):
 
 def save(out, texts):
     """Write each {name: text} into the folder out, made if missing. Either every file is replaced whole, or none."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name in texts:
-        if (out / name).is_dir():
-            raise BadInput(f"{out / name}: expected a file, found a folder")
-    partial = {name: out / f".{name}.{os.getpid()}" for name in texts}
-    try:
+    with stage_in(out) as stage:
         for name, text in texts.items():
-            partial[name].write_text(text, encoding="ascii", newline="\n")
-        for name in texts:
-            os.replace(partial[name], out / name)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(out)) from None
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
+            (stage / name).write_text(text, encoding="ascii", newline="\n")
+        move_up(stage, out)

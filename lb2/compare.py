@@ -17,7 +17,7 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--batch-size", type=count, default=16, metavar="N", help="slots of both (default: 16)")
     args = parser.parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     by_batch = static.schedule(requests, args.batch_size, costs=costs)
     by_iteration = continuous.schedule(requests, args.batch_size, costs=costs)
     static_tps = throughput_tps(requests, by_batch)

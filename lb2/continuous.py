@@ -69,7 +69,7 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--max-num-seqs", type=count, default=16, metavar="N", help="slots (default: 16)")
     args = parser.parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     result = schedule(requests, args.max_num_seqs, costs=costs)
     util = slot_util(requests, result, args.max_num_seqs)
     line = pairs(

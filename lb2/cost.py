@@ -24,7 +24,7 @@ SLOTS = 16
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     prefill_ms = sum(map(costs.prefill_us, requests.prompt_tokens)) / 1000  # prompt_tokens * 0.05
     decode_ms = sum(requests.output_tokens) * costs.decode_us(1) / 1000  # output_tokens * 8.0
     decode_share = decode_ms / (prefill_ms + decode_ms)

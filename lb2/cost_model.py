@@ -62,13 +62,10 @@ REQUIRED = {  # key of a --costs file, in ms: field of Costs, in us
 OPTIONAL = {"context_ms_per_token": "context_us_per_token", "hidden_ms": "hidden_us"}
 
 
-def load_costs(args):
-    """The costs that a script's arguments name, or the lab's. Raises BadInput or OSError."""
-    return read_costs(args.costs) if args.costs else Costs()
-
-
-def read_costs(path):
-    """Read a --costs file: pairs of key=value in milliseconds. Raises BadInput or OSError."""
+def load_costs(path):
+    """Read a --costs file: pairs of key=value in milliseconds. None: the lab's costs. Raises BadInput or OSError."""
+    if path is None:
+        return Costs()
     keys = REQUIRED | OPTIONAL
     values = {}
     for pair in read_text(path).split():

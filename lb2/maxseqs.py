@@ -17,7 +17,7 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="the limit (default: 32)")
     args = parser.parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     result = schedule(requests, args.max_num_seqs, costs=costs)
     line = pairs(max_num_seqs=args.max_num_seqs, peak_running=result.peak_running)
     save(args.out, {"maxseqs.txt": line})

@@ -49,7 +49,7 @@ def measure(requests, budget, costs=Costs()):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     measures = (measure(requests, budget, costs) for budget in BUDGETS)
     measured = dict(zip(BUDGETS, progress(measures, len(BUDGETS))))
     rows = [[name(budget), f"{ttft / 1000:.2f}", f"{itl / 1000:.2f}", f"{tps:.2f}"]

@@ -64,7 +64,7 @@ def print_notices(results, costs):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     rows, results = [], {}
     runs = list(product((True, False), ("recompute", "swap"), MAX_NUM_SEQS))
     measured = (measure(requests, *policy, costs) for policy in runs)

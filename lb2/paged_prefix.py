@@ -52,7 +52,7 @@ def shortest_beyond(requests, ratio, costs=Costs()):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     measures = (measure(requests, system_tokens, costs) for system_tokens in SYSTEM_TOKENS)
     measured = list(progress(measures, len(SYSTEM_TOKENS)))
     rows = [[tokens, f"{off / 1000:.2f}", f"{on / 1000:.2f}", f"{off / on:.3f}"] for tokens, off, on in measured]

@@ -481,7 +481,7 @@ def records_of(args):
 def main():
     parser = arguments(__doc__, out=FOLDER)
     args = parser.parse_args()
-    pictures, refused = drawn(recipes(load_requests(args), load_costs(args), TARGET_MS, records_of(args), args.first))
+    pictures, refused = drawn(recipes(load_requests(args.requests, args.first), load_costs(args.costs), TARGET_MS, records_of(args), args.first))
     save(args.out, pictures)
     print("\n".join([f"Pictures in {args.out}:", *pictures, *refused]))
 

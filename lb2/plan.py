@@ -359,7 +359,7 @@ def parser():
 
 def main():
     args = parser().parse_args()
-    costs, trace = load_costs(args), load_trace(args.requests, args.first)
+    costs, trace = load_costs(args.costs), load_trace(args.requests, args.first)
     print(f"{args.requests.name}: {trace}")
     if args.kv_tokens is not None and args.kv_tokens < BLOCK_SIZE:
         raise BadInput(f"--kv-tokens: expected at least one block of {BLOCK_SIZE}, found {args.kv_tokens}")

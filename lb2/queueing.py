@@ -61,7 +61,7 @@ def main():
                         help="requests per second (default: 5 10 20 40)")
     parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="slots (default: 32)")
     args = parser.parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     draws = [unit_arrivals(seed, len(requests.output_tokens)) for seed in range(DRAWS)]
     measured = (queue_at(requests, draws, rps, args.max_num_seqs, costs) for rps in args.rps)
     rows = [

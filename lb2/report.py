@@ -113,7 +113,7 @@ def main():
     parser.add_argument("--target-ttft-ms", type=amount, default=float(TARGET_MS), metavar="MS",
                         help=f"p99 time to first token allowed, in ms (default: {TARGET_MS})")
     args = parser.parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     records = records_of(args)
     pictures, notes = drawn(recipes(requests, costs, args.target_ttft_ms, records, args.first))
     if any(note.startswith("orca") for note in notes):

@@ -81,7 +81,7 @@ def main():
     parser = arguments(__doc__)
     parser.add_argument("--batch-size", type=count, default=16, metavar="N", help="slots (default: 16)")
     args = parser.parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     result = schedule(requests, args.batch_size, costs=costs)
     util = slot_util(requests, result, args.batch_size)
     line = pairs(

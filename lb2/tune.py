@@ -88,7 +88,7 @@ def main():
     parser.add_argument("--up-to", type=count, default=256, metavar="N",
                         help="largest concurrency tried (default: 256, or the number of requests if smaller)")
     args = parser.parse_args()
-    requests, costs = load_requests(args), load_costs(args)
+    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     target_ms = args.target_ttft_ms
     up_to = min(args.up_to, len(requests.output_tokens))
     points = list(progress((measure(requests, n, costs) for n in range(1, up_to + 1)), up_to))

@@ -1,31 +1,59 @@
-"""Where the project is, how its scripts are run, and what they say; shared by the tests."""
+"""Where the project is, how its scripts are run and refused, and what they wrote; shared by the tests."""
 
+import csv
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from labs import FIRST
+from sources import load_trace
+
 ROOT = Path(__file__).resolve().parent.parent
 LAB = ROOT / "lb2"
 SHIPPED = ROOT / "fixtures" / "llms" / "requests.json"
-STEPS = ["static", "continuous", "compare", "maxseqs", "queueing", "cost", "tune"]
-RESULTS = [
-    "static.txt",
-    "continuous.txt",
-    "compare.txt",
-    "maxseqs.txt",
-    "queue.csv",
-    "cost.txt",
-    "tune.txt",
-    "tune.csv",
-]
+STEPS = list(FIRST)
+RESULTS = [name for names in FIRST.values() for name in names]
+
+
+def shipped():
+    """The Requests of the shipped file."""
+    return load_trace(SHIPPED).requests
 
 
 def script(name, *arguments, cwd=ROOT, python=sys.executable):
     """Run lb2/NAME.py; returns the finished process with its text."""
     command = [python, str(LAB / f"{name}.py"), *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, "PYTHONUTF8": "1"})
+
+
+def make_command(*arguments):
+    """(command, environment) of a make as from a shell of its own: nothing of a make around the tests is passed on."""
+    around = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "OUT", "REQUESTS", "COSTS", "OPTIONS", "PYTHON"}
+    environment = {name: value for name, value in os.environ.items() if name not in around}
+    return ["make", "--no-print-directory", "-C", str(ROOT), f"PYTHON={sys.executable}", *arguments], environment
+
+
+def make(*arguments):
+    """Run make; returns the finished process with its text."""
+    command, environment = make_command(*arguments)
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def assert_refused(done, name, says):
+    """A user's mistake: one line on stderr that says it, status 2, nothing on stdout."""
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith(f"{name}.py: error: "), done.stderr
+    assert says in done.stderr
+    assert len(done.stderr) < 800
+
+
+def assert_usage(done, name, says):
+    """A flag that makes no sense: argparse's own form."""
+    assert done.returncode == 2 and done.stderr.startswith("usage: ")
+    assert f"{name}.py: error: argument" in done.stderr.splitlines()[-1] and says in done.stderr
 
 
 def heed_ctrl_c():
@@ -39,4 +67,11 @@ def files(folder):
 
 
 def read_pairs(path):
-    return dict(pair.split("=") for pair in path.read_text().split())
+    """{key: text} of a key=value file."""
+    return dict(pair.split("=", 1) for pair in path.read_text().split())
+
+
+def read_rows(path):
+    """[{column: text}, ...] of a csv file."""
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))

@@ -1,17 +1,16 @@
 """What a user can get wrong, and where a user can stand: every script says it in one line, and nothing is lost."""
 
-import errno
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
-import common
 import pytest
-from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, files, heed_ctrl_c, script
+from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}
 
@@ -55,18 +54,6 @@ BAD_FILES = {  # name: (content, what the one line must say)
     "100,000 brackets": (b"[" * 100_000, "nested too deeply"),
 }
 
-
-def assert_refused(done, name, says):
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith(f"{name}.py: error: "), done.stderr
-    assert says in done.stderr
-    assert len(done.stderr) < 800
-
-
-def assert_usage(done, name, says):
-    assert done.returncode == 2 and done.stderr.startswith("usage: ")
-    assert f"{name}.py: error: argument" in done.stderr.splitlines()[-1] and says in done.stderr
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
@@ -112,26 +99,6 @@ def test_a_result_that_cannot_be_replaced_leaves_its_pair_alone(tmp_path):
     (tmp_path / "tune.csv").mkdir()
     assert script("tune", "--out", tmp_path).returncode == 2
     assert [path.name for path in tmp_path.iterdir()] == ["tune.csv"]
-
-
-def test_a_write_that_fails_leaves_no_partial_file(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError):
-        common.save(tmp_path, {"static.txt": "new\n"})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failing_write_names_the_folder_and_not_a_temporary_file(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.EACCES, "Permission denied", "some.temporary.file")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError) as refused:
-        common.save(tmp_path / "a" / "b", {"static.txt": "new\n"})
-    assert refused.value.filename == str(tmp_path / "a" / "b")
 
 
 def test_closed_streams_are_no_traceback(tmp_path):
@@ -206,8 +173,7 @@ def test_a_byte_order_mark_and_extra_fields_are_accepted(tmp_path):
 def test_scripts_run_from_anywhere_with_any_path(tmp_path):
     """The lab copied to a folder with spaces and other letters, run from a third folder, relative paths and all."""
     home = tmp_path / "la leçon 批处理"
-    shutil.copytree(LAB, home / "lb2", ignore=shutil.ignore_patterns("*.txt", "*.csv", ".*", "__pycache__"))
-    shutil.copytree(ROOT / "fixtures" / "llms", home / "fixtures" / "llms")
+    copied_lab(home)
     elsewhere = tmp_path / "else where"
     elsewhere.mkdir()
     for name in STEPS:
@@ -236,14 +202,6 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path):
 # --- make ---------------------------------------------------------------------------------------------------------
 
 
-def make(*arguments):
-    """Run make as from a shell of its own: nothing of a make around these tests is passed on."""
-    around = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OUT", "REQUESTS", "COSTS", "OPTIONS", "PYTHON"}
-    environment = {name: value for name, value in os.environ.items() if name not in around}
-    command = ["make", "--no-print-directory", "-C", str(ROOT), f"PYTHON={sys.executable}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
-
-
 def test_make_all_writes_the_eight_files_and_says_each_line(tmp_path):
     out = tmp_path / "it's a folder"
     done = make(f"OUT={out}")
@@ -265,14 +223,75 @@ def test_make_all_on_bad_requests_stops_and_loses_nothing(tmp_path):
     assert files(tmp_path) == before and len(list(tmp_path.iterdir())) == len(before)
 
 
-def test_a_step_that_fails_stops_make_all(tmp_path):
-    """A Python that cannot run step 7: step 8 is not started, and nothing is left."""
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\ncase "$1" in *cost.py) exit 3;; esac\nexec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    done = make(f"OUT={tmp_path / 'out'}", f"PYTHON={python}")
-    assert done.returncode == 2 and "Step 6" in done.stdout and "Step 8" not in done.stdout
+def copied_lab(folder):
+    """A copy of the scripts, to break one of them."""
+    shutil.copytree(LAB, folder / "lb2", ignore=shutil.ignore_patterns("*.txt", "*.csv", ".*", "__pycache__"))
+    shutil.copytree(ROOT / "fixtures" / "llms", folder / "fixtures" / "llms")
+    return folder / "lb2"
+
+
+def run_steps(lab, out, *options):
+    command = [sys.executable, str(lab / "labs.py"), "run", *STEPS, "--out", str(out), *options]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_step_that_fails_stops_the_run(tmp_path):
+    """Step 7 ends with status 3: step 8 does not start, and nothing is left."""
+    lab = copied_lab(tmp_path)
+    (lab / "cost.py").write_text("raise SystemExit(3)\n")
+    done = run_steps(lab, tmp_path / "out")
+    assert done.returncode == 3 and "Step 6" in done.stdout and "Step 8" not in done.stdout
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_step_that_forgets_its_file_is_named(tmp_path):
+    lab = copied_lab(tmp_path)
+    (lab / "cost.py").write_text("")
+    done = run_steps(lab, tmp_path / "out")
+    assert done.returncode == 2 and done.stderr == "labs.py: error: cost.py ended well, but did not write cost.txt\n"
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_requests_that_change_during_the_run_are_noticed(tmp_path):
+    """Step 7 rewrites the list, so that step 8 would read another one."""
+    lab = copied_lab(tmp_path)
+    requests = tmp_path / "requests.json"
+    requests.write_text(json.dumps([GOOD] * 3))
+    with open(lab / "cost.py", "a") as file:
+        file.write(f"    open({str(requests)!r}, 'w').write('[{json.dumps(GOOD)}]')\n")
+    done = run_steps(lab, tmp_path / "out", "--requests", requests)
+    assert done.returncode == 2 and "changed while the scripts read it" in done.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_requests_from_a_pipe_are_read_once(tmp_path):
+    pipe = tmp_path / "requests.json"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(json.dumps([GOOD] * 3),))
+    writer.start()
+    done = run_steps(LAB, tmp_path / "out", "--requests", pipe)
+    writer.join()
+    assert (done.returncode, done.stderr) == (0, "") and sorted(files(tmp_path / "out")) == sorted(RESULTS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_ended_leaves_nothing(tmp_path, number):
+    lab = copied_lab(tmp_path)
+    (lab / "compare.py").write_text("import time\ntime.sleep(60)\n")
+    command = [sys.executable, str(lab / "labs.py"), "run", *STEPS, "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
+    wait_for(lambda: list((tmp_path / "out").glob(".lab.*/continuous.txt")))
+    process.send_signal(number)
+    assert process.communicate(timeout=30)[1] == b"" and process.returncode == 128 + number
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def wait_for(condition, seconds=30):
+    """Look every 10 ms until the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
 
 
 def test_make_all_again_with_other_requests_writes_everything_again(tmp_path):
@@ -293,9 +312,7 @@ def test_an_interrupted_make_all_leaves_nothing_that_looks_done(tmp_path):
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heed_ctrl_c
     )
-    deadline = time.monotonic() + 60
-    while not list(out.glob(".lab.*/static.txt")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(lambda: list(out.glob(".lab.*/static.txt")))
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0

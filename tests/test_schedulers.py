@@ -7,8 +7,10 @@ import continuous
 import oracle
 import pytest
 import static
-from common import Requests, load_requests, throughput_tps
-from fixture import SHIPPED
+from common import throughput_tps
+from cost_model import Costs
+from fixture import shipped
+from inputs import Requests
 
 SIBLINGS = {"batch": static.schedule, "iteration": continuous.schedule}
 
@@ -76,16 +78,14 @@ def test_equals_the_oracle_on_600_random_workloads(refill):
 
 
 @pytest.mark.parametrize("refill", SIBLINGS)
-def test_costs_are_arguments(refill):
+def test_costs_are_an_argument(refill):
     """Costs that grow with the batch, so that a pass charged for the wrong number of sequences shows."""
-    costs = {
-        "prefill_us": lambda tokens: 7 * tokens + (tokens > 0),
-        "decode_us": lambda sequences: 100 + 13 * sequences,
-    }
+    costs = Costs(prefill_us_per_token=7.3, step_us=100.5, step_us_per_sequence=13.25, hidden_us=40)
     for seed in range(100):
         requests, slots, arrivals = random_case(seed)
-        played = oracle.play(requests, slots, arrivals or [0] * len(requests.prompt_tokens), refill, *costs.values())
-        assert SIBLINGS[refill](requests, slots, arrivals, **costs) == played[:5], f"seed {seed}"
+        played = oracle.play(requests, slots, arrivals or [0] * len(requests.prompt_tokens), refill,
+                             lambda tokens: max(0, round(7.3 * tokens - 40)), lambda rows: round(100.5 + 13.25 * rows))
+        assert SIBLINGS[refill](requests, slots, arrivals, costs) == played[:5], f"seed {seed}"
 
 
 @pytest.mark.parametrize("refill", SIBLINGS)
@@ -116,7 +116,7 @@ def test_invariants_of_the_oracle_and_so_of_both(refill):
 
 
 def test_continuous_is_never_later_than_static_on_the_shipped_requests():
-    requests = load_requests(SHIPPED)
+    requests = shipped()
     for slots in (1, 2, 16, 99, 100, 200):
         by_batch, by_iteration = static.schedule(requests, slots), continuous.schedule(requests, slots)
         assert by_iteration.iterations <= by_batch.iterations

@@ -5,13 +5,14 @@ import random
 import statistics
 from itertools import accumulate
 
-import cost
 import oracle
 import pytest
 import queueing
 import tune
-from common import Requests, load_requests, percentile
-from fixture import RESULTS, SHIPPED, STEPS, files, script
+from common import percentile
+from cost_model import Costs
+from fixture import RESULTS, STEPS, files, read_rows, script, shipped
+from inputs import Requests
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +22,6 @@ def results(tmp_path_factory):
         done = script(step, "--out", out)
         assert (done.returncode, done.stderr) == (0, "")
     return out
-
-
-def rows_of(path):
-    header, *rows = [line.split(",") for line in path.read_text().splitlines()]
-    return [dict(zip(header, row)) for row in rows]
 
 
 def test_every_step_writes_its_own_files_and_no_other(results):
@@ -49,8 +45,8 @@ def test_the_files_of_the_shipped_requests(results, name, text):
 
 def test_the_queue_of_the_shipped_requests_against_the_oracle(results):
     """Each row recomputed with the step-by-step scheduler, numpy's percentile formula and an area of the queue."""
-    requests = load_requests(SHIPPED)
-    rows = rows_of(results / "queue.csv")
+    requests = shipped()
+    rows = read_rows(results / "queue.csv")
     assert [row["rps"] for row in rows] == ["5", "10", "20", "40"]
     for row in rows[::3]:
         waits, span = [], 0
@@ -71,8 +67,8 @@ def test_the_queue_of_the_shipped_requests_against_the_oracle(results):
 
 
 def test_the_tune_curve_against_the_oracle(results):
-    requests = load_requests(SHIPPED)
-    rows = rows_of(results / "tune.csv")
+    requests = shipped()
+    rows = read_rows(results / "tune.csv")
     assert [row["concurrency"] for row in rows] == [str(n) for n in range(1, 101)]
     for n in (1, 2, 14, 15, 33, 99, 100):
         played = oracle.play(requests, n, [0] * 100, "iteration")
@@ -136,8 +132,9 @@ def test_a_mean_above_the_p99_is_said_plainly(tmp_path):
 
 
 def test_the_costs_of_the_lab():
-    assert (cost.prefill_us(1), cost.prefill_us(200)) == (50, 10_000)
-    assert cost.decode_us(1) == cost.decode_us(256) == 8_000
+    costs = Costs()
+    assert (costs.prefill_us(1), costs.prefill_us(200)) == (50, 10_000)
+    assert costs.decode_us(1) == costs.decode_us(256) == 8_000 and costs.context_us(10**6) == costs.overhead_us == 0
 
 
 def test_what_batching_makes_of_the_decode_share(results):

@@ -1,0 +1,76 @@
+"""How do several result files change together, all of them or none?
+
+New files are written into a stage, a hidden folder inside the folder of the results. Then they move up:
+
+    with stage_in(out) as stage:      makes out/.lab.XXXXXX, and removes it in the end, whatever happens
+        ...                           write files into it
+        move_up(stage, out)           every file of the stage replaces the one of its name in out
+
+While files move, signals such as Ctrl-C wait. If one file cannot be moved, those that were are put back. Two runs into one
+folder move one after the other.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from inputs import BadInput
+
+SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+STAGES = ".lab.*"  # what a run leaves that was killed; make clean removes it
+
+
+@contextmanager
+def stage_in(out):
+    """A new folder inside the folder out, which is made if missing. Raises OSError, which names out."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        stage = Path(tempfile.mkdtemp(prefix=".lab.", dir=out))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(out)) from None
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def move_up(stage, out):
+    """Replace the files of out by those of the stage. Raises BadInput or OSError, and then nothing has changed."""
+    names = sorted(path.name for path in stage.iterdir())
+    for name in names:
+        if (out / name).is_dir():
+            raise BadInput(f"{out / name}: expected a file, found a folder")
+    old = Path(tempfile.mkdtemp(prefix=".lab.", dir=out))
+    waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        replace_all(names, stage, out, old)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or str(out)) from None
+    finally:
+        os.close(folder)
+        shutil.rmtree(old, ignore_errors=True)
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+
+
+def replace_all(names, stage, out, old):
+    """Move each name from stage to out, and what was there to old. If a move fails, undo those before it."""
+    moved = []
+    try:
+        for name in names:
+            moved.append(name)
+            if os.path.lexists(out / name):
+                os.rename(out / name, old / name)
+            os.rename(stage / name, out / name)
+    except OSError:
+        for name in reversed(moved):
+            if os.path.lexists(old / name):
+                os.replace(old / name, out / name)
+            elif not os.path.lexists(stage / name):
+                os.unlink(out / name)
+        raise
