@@ -2,12 +2,14 @@
 
     parser = arguments(__doc__)       the docstring is the --help text
     progress(results, 20)             passes 20 results on; on a terminal it counts them on stderr
+    say("Notice: ...")                prints sentences in lines of at most 100 columns
     run(main)                         a user's mistake becomes one line and status 2
 """
 
 import argparse
 import os
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -81,6 +83,11 @@ def progress(results, total):
     finally:
         if said_s > start_s:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def say(text):
+    """Print sentences in lines of at most 100 columns."""
+    print(textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False))
 
 
 def run(main):

@@ -1,12 +1,13 @@
 """What every step shares: it loads the requests, measures a schedule, and writes result files.
 
-    load_requests("requests.json")    -> Requests(prompt_tokens=[140, 83, ...], output_tokens=[294, 152, ...])
+    load_requests("requests.json")    -> Requests([140, 83, ...], [294, 152, ...]), prompts and outputs
     pairs(total_steps=5036, ...)      -> "total_steps=5036 ...\\n"
     table(["rps", ...], rows)         -> "rps,...\\n5,...\\n"
     save(out, {"static.txt": text})   writes every file whole, or none
     percentile([10, 20, 30], 99)      -> 29.8
 
-It simulates nothing. Every time is in whole microseconds; ms and seconds stand only where something is printed.
+It simulates nothing. Every time is in whole microseconds; ms and seconds stand only where something
+is printed.
 """
 
 import csv

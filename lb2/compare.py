@@ -1,14 +1,14 @@
 """How much faster is refilling a freed slot at once than waiting for the batch to end?
 
-The same requests, the same number of slots, the same costs, through both schedulers. It ignores when requests
-arrive (all are there at time 0), so it compares capacity, not latency.
+Both schedulers get the same requests, the same number of slots and the same costs. All requests are
+there at time 0, so this compares capacity (tokens per second), and not latency.
 
     python3 lb2/compare.py        writes compare.txt
 """
 
 import continuous
 import static
-from command_line import arguments, count, run
+from command_line import arguments, count, run, say
 from common import load_requests, pairs, save, throughput_tps
 from cost_model import load_costs
 
@@ -33,8 +33,8 @@ def main():
     print(f"compare.txt: {line}", end="")
     fewer = by_iteration.iterations < by_batch.iterations
     why = "one line of code." if fewer else "no slot was freed that others wanted."
-    print(f"Notice: {by_batch.iterations} iterations became {by_iteration.iterations}, "
-          f"for the same {sum(requests.output_tokens)} tokens: {why}")
+    say(f"Notice: {by_batch.iterations} iterations became {by_iteration.iterations}, "
+        f"for the same {sum(requests.output_tokens)} tokens: {why}")
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
 """What if a freed slot were filled at once, instead of when the whole batch has ended?
 
-Continuous (iteration-level) batching: before every iteration, free slots are refilled with requests that have
-arrived, first come, first served. The scheduler is static.py's with one line changed: `diff static.py continuous.py`.
-All requests are there at time 0. Memory is unlimited and a decode pass costs the same for any number of sequences.
+Continuous (iteration-level) batching refills free slots before every iteration, with requests that
+have arrived, first come, first served. The scheduler is that of static.py with one line changed:
+`diff static.py continuous.py` shows it. All requests are there at time 0. Memory is unlimited, and
+a decode pass costs the same for any number of sequences.
 
     python3 lb2/continuous.py --max-num-seqs 16        writes continuous.txt
 
-An iteration: admit; prefill the admitted prompts, one after the other; one decode pass, in which every running
-sequence emits one token; sequences that have emitted their last token leave.
+An iteration has four parts. Admit requests. Prefill their prompts, one after the other. Run one
+decode pass, in which every running sequence emits one token. Let the sequences leave that have
+emitted their last token.
 
 Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 slots:
 
-    0 ms  admit both, prefill 5 + 10 ms, decode 8 ms   -> 23 ms   the first request ends; its slot is free
-   23 ms  admit the third, prefill 5 ms, decode 8 ms   -> 36 ms
-   36 ms  decode 8 ms                                  -> 44 ms   3 iterations, 6 tokens in 6 slots: slot_util 1.0
+    0 ms  admit both, prefill 5 + 10, decode 8        -> 23 ms  the first ends; its slot is free
+   23 ms  admit the third, prefill 5, decode 8        -> 36 ms
+   36 ms  decode 8                                    -> 44 ms  the second and the third end
+
+3 iterations of 2 slots emit 6 tokens: slot_util is 6 / 6 = 1.
 """
 
 from heapq import heappop, heappush
 
-from command_line import arguments, count, run
+from command_line import arguments, count, run, say
 from common import Schedule, load_requests, pairs, save, slot_util, throughput_tps
 from cost_model import Costs, load_costs
 
@@ -81,7 +85,7 @@ def main():
 
     print(f"Step 3: continuous batching, {args.max_num_seqs} slots")
     print(f"continuous.txt: {line}", end="")
-    print(f"Notice: {1 - util:.0%} of the slots stood idle, and only when fewer requests than slots were left.")
+    say(f"Notice: {1 - util:.0%} of the slots stood idle, and only when fewer requests than slots were left.")
 
 
 if __name__ == "__main__":

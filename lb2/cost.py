@@ -1,20 +1,20 @@
 """Where does the time go, reading prompts (prefill) or writing answers (decode)?
 
-Prefill computes the tokens of a prompt. Decode computes the answer, one token after the other. Two formulas are all that
-the lab knows of a GPU:
+Prefill computes the tokens of a prompt. Decode computes the answer, one token after the other. Two
+formulas are all that the lab knows of a GPU:
 
     prefill_ms = prompt_tokens * 0.05
     decode_ms = output_tokens * 8.0
 
-This script adds them up as if each request were served alone, and then says what batching makes of it. It ignores that
-attention takes longer in a longer context.
+This script adds them up as if each request were served alone, and then says what batching makes of
+it. It ignores that attention takes longer in a longer context.
 
     python3 lb2/cost.py        writes cost.txt
 
 A request of 200 prompt tokens and 10 output tokens: 10 ms of prefill, 80 ms of decode.
 """
 
-from command_line import arguments, run
+from command_line import arguments, run, say
 from common import load_requests, pairs, save
 from continuous import schedule
 from cost_model import load_costs
@@ -38,8 +38,8 @@ def main():
     batched_ms = max(schedule(requests, SLOTS, costs=costs).finished_us) / 1000 - prefill_ms
     print("Step 7: prefill and decode")
     print(f"cost.txt: {line}", end="")
-    print(f"Notice: served alone, {decode_share:.1%} of the time is decode. Continuous batching in {SLOTS} slots "
-          f"shares its passes; of its time decode is {batched_ms / (prefill_ms + batched_ms):.4f}.")
+    say(f"Notice: served alone, {decode_share:.1%} of the time is decode. Continuous batching in {SLOTS} slots "
+        f"shares its passes; of its time decode is {batched_ms / (prefill_ms + batched_ms):.4f}.")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """What does a step cost on a server?
 
-A step prefills P prompt tokens, lets S sequences emit a token each, and reads a cache of C tokens. It lasts
+A step prefills P prompt tokens, lets S sequences emit a token each, and reads a cache of C tokens.
+It lasts
 
     step(S) + context x C + max(0, prefill x P - hidden)
 
-step(S) is a line, or straight pieces through measured points. hidden is the part of a prefill that the GPU does while it
-reads the weights. The lab's own server knows two of these figures: 0.05 ms a prompt token, and 8 ms a step.
+step(S) is a line, or straight pieces through measured points. hidden is the part of a prefill that
+the GPU does while it reads the weights. The lab's own server knows two of these figures: 0.05 ms a
+prompt token, and 8 ms a step.
 
-    Costs().prefill_us(200) -> 10000       Costs().decode_us(16) -> 8000       Costs().context_us(5000) -> 0
+    Costs().prefill_us(200) -> 10000     Costs().decode_us(16) -> 8000     Costs().context_us(5000) -> 0
 
-The figures may be fractions of a microsecond. The clock counts whole microseconds, so each term is rounded once a step.
+The figures may be fractions of a microsecond. The clock counts whole microseconds, so each term is
+rounded once a step.
 """
 
 from bisect import bisect_right
@@ -47,7 +50,7 @@ class Costs(NamedTuple):
 
 
 def interpolated(points, x):
-    """The value at x of the straight pieces through two or more points (x, y). The outer pieces go on beyond the ends."""
+    """The value at x of straight pieces through two or more points (x, y). The outer pieces go on beyond the ends."""
     right = min(max(bisect_right(points, (x,)), 1), len(points) - 1)
     (x0, y0), (x1, y1) = points[right - 1], points[right]
     return y0 + (y1 - y0) * (x - x0) / (x1 - x0)

@@ -1,11 +1,12 @@
 """What does a file hold, and what is wrong with it, in one line?
 
-    read_text("requests.json.gz")               -> the text of a file, plain or gzipped
-    parse_json("requests.json", text)           -> its JSON value
-    requests_of("requests.json", records)       -> Requests(prompt_tokens=[140, 83, ...], output_tokens=[294, 152, ...])
-    shown({"prompt_tokens": "many"})            -> '{"prompt_tokens": "many"}', cut after 40 characters
+    read_text("requests.json.gz")          -> the text of a file, plain or gzipped
+    parse_json("requests.json", text)      -> its JSON value
+    requests_of("requests.json", records)  -> Requests([140, 83, ...], [294, 152, ...])
+    shown({"prompt_tokens": "many"})       -> '{"prompt_tokens": "many"}', cut after 40 characters
 
-Whatever cannot be used is refused with BadInput. A script prints its text, one line, and ends with status 2.
+Whatever cannot be used is refused with BadInput. A script prints its text, one line, and ends with
+status 2.
 """
 
 import gzip

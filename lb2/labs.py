@@ -1,10 +1,11 @@
 """Which scripts make up each lab, and which files does each script write?
 
-    python3 lb2/labs.py run static continuous --out DIR        run scripts, and keep their files only if all succeed
-    python3 lb2/labs.py clean --out DIR                        remove the result files of all labs
+    python3 lb2/labs.py run static continuous --out DIR    keep the files only if all succeed
+    python3 lb2/labs.py clean --out DIR                    remove the result files of all labs
 
-The scripts run in the order given, each on the same bytes of the request file. Their files move into the folder DIR when
-all of them are there. So a run that fails, or that Ctrl-C ends, changes nothing. The Makefile calls this script.
+The scripts run in the order given, each on the same bytes of the request file. Their files move
+into the folder DIR when all of them are there. So a run that fails, or that Ctrl-C ends, changes
+nothing. The Makefile calls this script.
 """
 
 import shutil
@@ -51,7 +52,7 @@ WRITES = FIRST | SECOND | THIRD | FOURTH
 
 
 def run_all(args):
-    """Run the scripts in order and keep what they write. Raises BadInput or OSError, or exits as the script that failed."""
+    """Run the scripts in order and keep what they write. If one fails, exit with its status. May raise BadInput."""
     with stage_in(args.out) as stage:
         for name in (name for script in args.scripts for name in WRITES[script]):
             if (args.out / name).is_dir():

@@ -1,13 +1,14 @@
 """Does a limit on the number of running sequences hold, and is it reached?
 
-A server bounds how many sequences share an iteration (vLLM calls it max_num_seqs), since each of them takes memory.
-This script plays continuous batching under the limit and reports the most that ever ran together. It ignores memory
-itself: how many sequences fit is the second and the third lab's question.
+A server limits how many sequences share an iteration, because each of them takes memory: the keys
+and values (KV) of its tokens stay in a cache while it runs. vLLM calls the limit max_num_seqs. This
+script plays continuous batching under the limit and reports the most sequences that ran together.
+It ignores memory itself, which the later labs play.
 
     python3 lb2/maxseqs.py --max-num-seqs 32        writes maxseqs.txt
 """
 
-from command_line import arguments, count, run
+from command_line import arguments, count, run, say
 from common import load_requests, pairs, save, throughput_tps
 from continuous import schedule
 from cost_model import load_costs
@@ -24,10 +25,8 @@ def main():
 
     print("Step 5: a limit on running sequences")
     print(f"maxseqs.txt: {line}", end="")
-    print(
-        f"Notice: {result.peak_running} of {args.max_num_seqs} allowed ran together, "
-        f"{len(requests.output_tokens)} wanted to; {throughput_tps(requests, result):.2f} tokens/s."
-    )
+    say(f"Notice: {result.peak_running} of {args.max_num_seqs} allowed ran together, "
+        f"{len(requests.output_tokens)} wanted to; {throughput_tps(requests, result):.2f} tokens/s.")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
 """How do the queue and the longest waits grow as requests arrive faster?
 
-Poisson arrivals at each rate, continuous batching, and for each rate the time-average number of waiting requests and
-the p99 of their waits. The same 20 random draws serve every rate (common random numbers: only the rate differs), and
-their waits are pooled, because the p99 of one draw of 100 requests is nearly its maximum. It ignores clients that
-give up.
+Requests arrive at random (a Poisson process) at each rate, and continuous batching serves them. For
+each rate this gives the number of requests that wait, averaged over time, and the p99 of the waits:
+99 of 100 requests wait no longer. The same 20 random draws serve every rate, so that only the rate
+differs. Their waits are pooled, because the p99 of one draw of 100 requests is nearly its maximum.
+It ignores clients that give up.
 
     python3 lb2/queueing.py --rps 5 10 20 40        writes queue.csv
 
-(Not queue.py: that name would hide the standard library's queue from every script beside it.)
+(The name queue.py would hide the standard library's queue from every script beside it.)
 """
 
 from array import array
 from itertools import accumulate
 from random import Random
 
-from command_line import amount, arguments, count, progress, run
+from command_line import amount, arguments, count, progress, run, say
 from common import load_requests, percentile, save, table
 from continuous import schedule
 from cost_model import Costs, load_costs
@@ -75,12 +76,10 @@ def main():
     print(f"queue.csv:\n{text}", end="")
     low, high = rows[0], rows[-1]
     if low is high:
-        print(f"Notice: at {low[0]} requests/s {low[1]} requests wait on average, and the p99 wait is {low[2]} ms.")
+        say(f"Notice: at {low[0]} requests/s {low[1]} requests wait on average, and the p99 wait is {low[2]} ms.")
     else:
-        print(
-            f"Notice: from {low[0]} to {high[0]} requests/s the mean queue goes from {low[1]} to {high[1]} requests, "
-            f"and the p99 wait from {low[2]} to {high[2]} ms."
-        )
+        say(f"Notice: from {low[0]} to {high[0]} requests/s the mean queue goes from {low[1]} to {high[1]} requests, "
+            f"and the p99 wait from {low[2]} to {high[2]} ms.")
 
 
 if __name__ == "__main__":

@@ -1,24 +1,29 @@
 """How long does a batch hold its slots if it must wait for its longest request?
 
-Static (request-level) batching: a batch forms when nothing is running, takes up to --batch-size requests that have
-arrived, first come, first served, never waits to fill up, and keeps every slot until its longest request has ended.
-All requests are there at time 0. Memory is unlimited and a decode pass costs the same for any number of sequences.
+A slot is a place in the batch; a running request holds one. Static (request-level) batching forms a
+batch when nothing runs. The batch takes up to --batch-size requests that have arrived, first come,
+first served. It does not wait to fill up. It keeps every slot until its longest request has ended.
+All requests are there at time 0. Memory is unlimited, and a decode pass costs the same for any
+number of sequences.
 
     python3 lb2/static.py --batch-size 16        writes static.txt
 
-An iteration: admit; prefill the admitted prompts, one after the other; one decode pass, in which every running
-sequence emits one token; sequences that have emitted their last token leave.
+An iteration has four parts. Admit requests. Prefill their prompts, one after the other. Run one
+decode pass, in which every running sequence emits one token. Let the sequences leave that have
+emitted their last token.
 
 Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 slots:
 
-    0 ms  admit both, prefill 5 + 10 ms, decode 8 ms   -> 23 ms   the first request ends; its slot stays empty
-   23 ms  decode 8 ms twice                            -> 39 ms   the second ends: the batch is over
-   39 ms  admit the third, prefill 5 ms, decode twice  -> 60 ms   5 iterations, 6 tokens in 10 slots: slot_util 0.6
+    0 ms  admit both, prefill 5 + 10, decode 8        -> 23 ms  the first ends; its slot stays empty
+   23 ms  decode 8 twice                              -> 39 ms  the second ends: the batch is over
+   39 ms  admit the third, prefill 5, decode 8 twice  -> 60 ms  the third ends
+
+5 iterations of 2 slots emit 6 tokens: slot_util is 6 / 10 = 0.6.
 """
 
 from heapq import heappop, heappush
 
-from command_line import arguments, count, run
+from command_line import arguments, count, run, say
 from common import Schedule, load_requests, pairs, save, slot_util, throughput_tps
 from cost_model import Costs, load_costs
 
@@ -94,9 +99,8 @@ def main():
     print_batches(requests.output_tokens, args.batch_size)
     print(f"Step 2: their measures, {args.batch_size} slots")
     print(f"static.txt: {line}", end="")
-    print(
-        f"Notice: {1 - util:.0%} of the slots stood idle: empty, or held until the longest request of their batch ended."
-    )
+    say(f"Notice: {1 - util:.0%} of the slots stood idle: "
+        "empty, or held until the longest request of their batch ended.")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """How do several result files change together, all of them or none?
 
-New files are written into a stage, a hidden folder inside the folder of the results. Then they move up:
+New files are written into a stage, a hidden folder inside the folder of the results. Then they move
+up:
 
-    with stage_in(out) as stage:      makes out/.lab.XXXXXX, and removes it in the end, whatever happens
-        ...                           write files into it
-        move_up(stage, out)           every file of the stage replaces the one of its name in out
+    with stage_in(out) as stage:    makes out/.lab.XXXXXX, and removes it in the end in any case
+        ...                         write files into it
+        move_up(stage, out)         every file of the stage replaces the one of its name in out
 
-While files move, signals such as Ctrl-C wait. If one file cannot be moved, those that were are put back. Two runs into one
-folder move one after the other.
+While files move, signals such as Ctrl-C wait. If one file cannot be moved, those that were are put
+back. Two runs into one folder move one after the other.
 """
 
 import fcntl

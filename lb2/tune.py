@@ -1,21 +1,24 @@
 """How much concurrency can I allow and still meet my TTFT target, at p99?
 
-Closed loop: N clients, each issuing its next request the moment its last one ends, all N starting at time 0, and
-max_num_seqs = N. No request ever queues, so its TTFT is the iteration that admits it: its own prefill, the prefill of
-those admitted with it (all N of them in the first iteration), and one decode pass. That is continuous batching with
-every request there from the start and TTFT counted from admission. It ignores memory and the network.
+TTFT is the time to the first token. Concurrency is the number of requests under way. N clients
+start at time 0; each sends its next request when its last one has ended (a closed loop), and
+max_num_seqs is N. So no request waits for a slot. Its TTFT is the time of the iteration that admits
+it: its own prefill, the prefill of all that are admitted with it (all N in the first iteration),
+and one decode pass. Continuous batching with all requests there at time 0 plays exactly this, with
+TTFT counted from admission. It ignores memory and the network.
 
-    python3 lb2/tune.py --target-ttft-ms 200        writes tune.txt and, the whole curve, tune.csv
+    python3 lb2/tune.py --target-ttft-ms 200        writes tune.txt, and the whole curve in tune.csv
 
-The answer is the largest N such that it and every smaller N meet the target. Every N is tried, in order: the p99
-need not grow with N, so bisection could jump over a miss.
+The answer is the largest N such that N and every smaller number meet the target at p99: 99 of 100
+requests meet it. Every N is tried, in order. The p99 need not grow with N, so bisection could jump
+over a miss.
 """
 
 from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from command_line import amount, arguments, count, progress, run
+from command_line import amount, arguments, count, progress, run, say
 from common import load_requests, pairs, percentile, save, table, throughput_tps
 from continuous import schedule
 from cost_model import Costs, load_costs
@@ -104,16 +107,14 @@ def main():
 
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
-    print(verdict(best, largest_within(points, target_ms, mean), points, target_ms))
-    if 100 * up_to < len(requests.output_tokens):  # and 20 x 256 plays of a long list would take hours
-        print("The order of the list was not varied: its first burst is less than 1 % of it, which a p99 does not see.")
+    say(verdict(best, largest_within(points, target_ms, mean), points, target_ms))
+    if 100 * up_to < len(requests.output_tokens):  # 20 x 256 plays of a long list would take hours
+        say("The order of the list was not varied: its first burst is less than 1 % of it, which a p99 does not see.")
         return
     orders = (in_order(requests, seed, up_to, target_ms, costs) for seed in range(ORDERS))
     answers = list(progress(orders, ORDERS))
-    print(
-        f"Which requests share the first burst is an accident of the list's order: {ORDERS} random orders of it "
-        f"give {min(answers)} to {max(answers)}, median {median(answers):g}."
-    )
+    say(f"Which requests share the first burst is an accident of the list's order: {ORDERS} random orders of it "
+        f"give {min(answers)} to {max(answers)}, median {median(answers):g}.")
 
 
 if __name__ == "__main__":
