@@ -1,6 +1,6 @@
 """What every step shares: it loads the requests, measures a schedule, and writes result files.
 
-    load_requests("requests.json")    -> Requests([140, 83, ...], [294, 152, ...]), prompts and outputs
+    load_requests("requests.json")    -> Requests([140, 83, ...], [294, 152, ...])
     pairs(total_steps=5036, ...)      -> "total_steps=5036 ...\\n"
     table(["rps", ...], rows)         -> "rps,...\\n5,...\\n"
     save(out, {"static.txt": text})   writes every file whole, or none

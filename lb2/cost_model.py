@@ -9,7 +9,7 @@ step(S) is a line, or straight pieces through measured points. hidden is the par
 the GPU does while it reads the weights. The lab's own server knows two of these figures: 0.05 ms a
 prompt token, and 8 ms a step.
 
-    Costs().prefill_us(200) -> 10000     Costs().decode_us(16) -> 8000     Costs().context_us(5000) -> 0
+    Costs().prefill_us(200) -> 10000   Costs().decode_us(16) -> 8000   Costs().context_us(5000) -> 0
 
 The figures may be fractions of a microsecond. The clock counts whole microseconds, so each term is
 rounded once a step.

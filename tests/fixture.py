@@ -56,6 +56,11 @@ def assert_usage(done, name, says):
     assert f"{name}.py: error: argument" in done.stderr.splitlines()[-1] and says in done.stderr
 
 
+def words(text):
+    """A text in one line: sentences are printed in lines of at most 100 columns."""
+    return " ".join(text.split())
+
+
 def heed_ctrl_c():
     """For a child that will be interrupted: where the tests run in the background, SIGINT comes ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,7 +11,7 @@ import queueing
 import tune
 from common import percentile
 from cost_model import Costs
-from fixture import RESULTS, STEPS, files, read_rows, script, shipped
+from fixture import RESULTS, STEPS, files, read_rows, script, shipped, words
 from inputs import Requests
 
 
@@ -101,7 +101,7 @@ def test_the_scan_stops_at_the_first_miss():
 
 
 def test_the_mean_promises_what_p99_does_not_hold(results):
-    said = script("tune", "--out", results).stdout
+    said = words(script("tune", "--out", results).stdout)
     assert "mean TTFT would promise 33" in said and "the target allows 14" in said
     assert "20 random orders of it give 6 to 17, median 12" in said
 
@@ -116,7 +116,7 @@ def test_the_mean_promises_what_p99_does_not_hold(results):
 )
 def test_no_lower_and_no_upper_edge_are_answers(tmp_path, flags, line, sentence):
     done = script("tune", "--out", tmp_path, *flags)
-    assert sentence in done.stdout
+    assert sentence in words(done.stdout)
     if line:
         assert (tmp_path / "tune.txt").read_text() == line + "\n"
 
@@ -128,7 +128,7 @@ def test_a_mean_above_the_p99_is_said_plainly(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps(records))
     done = script("tune", "--out", tmp_path, "--requests", path, "--up-to", 5)
-    assert done.returncode == 0 and "mean TTFT of one at a time misses it already" in done.stdout
+    assert done.returncode == 0 and "mean TTFT of one at a time misses it already" in words(done.stdout)
 
 
 def test_the_costs_of_the_lab():
@@ -138,7 +138,7 @@ def test_the_costs_of_the_lab():
 
 
 def test_what_batching_makes_of_the_decode_share(results):
-    assert "0.8956" in script("cost", "--out", results).stdout
+    assert "0.8956" in words(script("cost", "--out", results).stdout)
 
 
 def test_percentile_is_numpys():
@@ -202,7 +202,8 @@ def test_step_1_shows_every_batch(tmp_path):
     ],
 )
 def test_limits_are_the_callers(tmp_path, name, flags, file, text):
-    script(name, *flags, "--out", tmp_path)
+    done = script(name, *flags, "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
     written = (tmp_path / file).read_text()
     assert written.startswith(text)
     if file == "queue.csv":  # nobody waits for a slot: only for the iteration under way, its prefills included
@@ -221,7 +222,7 @@ def test_a_long_list_is_not_shuffled(tmp_path):
     path = tmp_path / "requests.json"
     for n, says in ((301, "The order of the list was not varied"), (300, "20 random orders of it")):
         path.write_text(json.dumps([{"prompt_tokens": 1, "output_tokens": 1}] * n))
-        assert says in script("tune", "--requests", path, "--out", tmp_path, "--up-to", 3).stdout
+        assert says in words(script("tune", "--requests", path, "--out", tmp_path, "--up-to", 3).stdout)
 
 
 def test_two_runs_are_byte_identical(results, tmp_path):
