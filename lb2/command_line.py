@@ -13,13 +13,13 @@ import textwrap
 import time
 from pathlib import Path
 
-from inputs import MOST, BadInput
+from inputs import MOST, BadInput, default_requests
 
 if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
 
 LAB = Path(__file__).resolve().parent
-REQUESTS_FILE = LAB.parent / "fixtures" / "llms" / "requests.json"
+REQUESTS_FILE = default_requests()
 
 
 # --- options --------------------------------------------------------------------------------------

@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 FIELDS = ("prompt_tokens", "output_tokens")
+REQUESTS_FILES = (  # where the requests are if nobody names a file: the project's own, or the course's
+    Path(__file__).resolve().parent.parent / "fixtures" / "llms" / "requests.json",
+    Path("/opt/fixtures/llms/requests.json"),
+)
 MOST = 1_000_000_000  # tokens in a prompt or an output; also slots and requests. More is a typing error
 
 
@@ -30,6 +34,11 @@ class Requests(NamedTuple):
     output_tokens: list
 
 
+def default_requests():
+    """The first of REQUESTS_FILES that exists. Without any it is the first, and reading it says what is missing."""
+    return next((path for path in REQUESTS_FILES if path.exists()), REQUESTS_FILES[0])
+
+
 def read_text(path):
     """The text of a file, plain or gzipped. Raises BadInput or OSError."""
     try:
@@ -37,6 +46,11 @@ def read_text(path):
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
         return content.decode("utf-8-sig")
+    except FileNotFoundError:
+        if path not in REQUESTS_FILES:
+            raise
+        places = " nor ".join(map(str, REQUESTS_FILES))
+        raise BadInput(f"no requests: neither {places} exists; name your file with --requests") from None
     except IsADirectoryError:
         raise BadInput(f"{path}: expected a file, found a folder") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -14,6 +14,15 @@ from continuous import schedule
 from cost_model import load_costs
 
 
+KV_BLOCKS, BLOCK_TOKENS = 599, 16  # the cache of the third lab: 599 blocks of 16 tokens
+
+
+def requests_that_fit(requests):
+    """How many average requests fit into that cache at their full length; each takes whole blocks."""
+    blocks = [-(-(prompt + output) // BLOCK_TOKENS) for prompt, output in zip(*requests)]
+    return KV_BLOCKS * len(blocks) // sum(blocks)
+
+
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="the limit (default: 32)")
@@ -27,6 +36,8 @@ def main():
     print(f"maxseqs.txt: {line}", end="")
     say(f"Notice: {result.peak_running} of {args.max_num_seqs} allowed ran together, "
         f"{len(requests.output_tokens)} wanted to; {throughput_tps(requests, result):.2f} tokens/s.")
+    say(f"KV decides the limit: a cache of {KV_BLOCKS} blocks of {BLOCK_TOKENS} tokens, as in the third lab, has room "
+        f"for {requests_that_fit(requests)} average requests at their full length.")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,27 @@ def queue_at(requests, draws, rps, max_num_seqs, costs=Costs()):
     return sum(waits_us) / span_us, percentile(waits_us, 99) / 1000  # the mean is Little's law
 
 
+def capacity_rps(requests, max_num_seqs, costs):
+    """Requests per second that full slots work off: each takes its prefill, and its share of a pass for each token."""
+    n = len(requests.output_tokens)
+    prefill_us = sum(map(costs.prefill_us, requests.prompt_tokens)) / n
+    decode_us = sum(requests.output_tokens) / n * costs.decode_us(max_num_seqs) / max_num_seqs
+    return 1_000_000 / (prefill_us + decode_us)
+
+
+def notice_at_capacity(requests, draws, max_num_seqs, costs):
+    """Sentences on what the mean and the p99 of the waits say where the load reaches capacity."""
+    n = len(requests.output_tokens)
+    if n <= max_num_seqs:
+        return f"The {n} requests never fill {max_num_seqs} slots, so nobody waits for a slot at any rate."
+    capacity = capacity_rps(requests, max_num_seqs, costs)
+    waits_us, _ = waits_at(requests, draws, capacity, max_num_seqs, costs)
+    mean_ms, p99_ms = sum(waits_us) / len(waits_us) / 1000, percentile(waits_us, 99) / 1000
+    return (f"Capacity is about {capacity:.3g} requests/s, when all {max_num_seqs} slots are busy. At that rate the mean "
+            f"wait is {mean_ms:.0f} ms and the p99 {p99_ms:.0f} ms. Beyond it the queue grows as long as requests "
+            f"arrive, so the p99 there is a matter of how long the list is ({n} requests).")
+
+
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--rps", type=amount, nargs="+", default=[5.0, 10.0, 20.0, 40.0], metavar="RATE",
@@ -80,6 +101,7 @@ def main():
     else:
         say(f"Notice: from {low[0]} to {high[0]} requests/s the mean queue goes from {low[1]} to {high[1]} requests, "
             f"and the p99 wait from {low[2]} to {high[2]} ms.")
+    say(notice_at_capacity(requests, draws, args.max_num_seqs, costs))
 
 
 if __name__ == "__main__":

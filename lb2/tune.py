@@ -84,6 +84,19 @@ def verdict(best, best_by_mean, points, target_ms):
     )
 
 
+def by_throughput(points, target_ms):
+    """What throughput alone would choose, in words; "" where that meets the target."""
+    most_tps = f"{max(point.throughput_tps for point in points):.2f}"
+    fastest = [point for point in points if f"{point.throughput_tps:.2f}" == most_tps]
+    first, last = fastest[0], fastest[-1]
+    if last.p99_ttft_ms <= target_ms:
+        return ""
+    clients, p99s = f"{first.concurrency}", f"{first.p99_ttft_ms:.2f}"
+    if first is not last:
+        clients, p99s = f"{clients} to {last.concurrency}", f"{p99s} to {last.p99_ttft_ms:.2f}"
+    return f" Throughput alone would pick {clients} clients: {most_tps} tokens/s, at a p99 TTFT of {p99s} ms."
+
+
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--target-ttft-ms", type=amount, default=200.0, metavar="MS",
@@ -97,7 +110,7 @@ def main():
     points = list(progress((measure(requests, n, costs) for n in range(1, up_to + 1)), up_to))
     best = largest_within(points, target_ms, p99)
     line = pairs(
-        target_ttft_ms=f"{target_ms:.2f}",
+        target_ttft_ms=f"{target_ms:.10g}",
         max_concurrency=best.concurrency if best else 0,
         throughput_at_target=f"{best.throughput_tps if best else 0:.2f}",
     )
@@ -107,7 +120,7 @@ def main():
 
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
-    say(verdict(best, largest_within(points, target_ms, mean), points, target_ms))
+    say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + by_throughput(points, target_ms))
     if 100 * up_to < len(requests.output_tokens):  # 20 x 256 plays of a long list would take hours
         say("The order of the list was not varied: its first burst is less than 1 % of it, which a p99 does not see.")
         return

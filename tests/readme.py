@@ -1,13 +1,15 @@
-"""Is everything that README.md shows what the programs print, and do its links lead somewhere?
+"""Is everything that the pages show what the programs print, and do their links lead somewhere?
 
-    python3 tests/readme.py --write     run its commands and put their output into it (make readme)
-    python3 tests/readme.py --check     say what is stale, fails or leads nowhere; exit status 1 (make check)
+    python3 tests/readme.py --write     run the commands and put their output in (make readme)
+    python3 tests/readme.py --check     say what is stale, fails or leads nowhere (make check)
 
-A fenced block whose first line begins with `$ ` is a session: each such line is run, in a copy of the project, and what it
-prints belongs below it. Commands in running text (`... python3 lb2/...`, `make ...`) are run too, and must not fail; those
-with a placeholder in capitals, and make's own checks, are not, and of a make in another fenced block only the target is
-tried. A number in running text stands between <!-- = FILE KEY --> and
-<!-- / --> and is read from a result file; KEY of a csv is COLUMN=VALUE,COLUMN: the row, and what to read in it.
+The pages are README.md and lb2/*.md. A fenced block whose first line begins with `$ ` is a session.
+Each such line is run, in a copy of the project, and what it prints belongs below it. Lines have at
+most 100 columns. Commands in running text (`python3 lb2/...`, `make ...`) are run too and must not
+fail. Not run are commands with a placeholder in capitals, and those that check or time the project;
+of a make in another fenced block only the target is tried. A number in running text stands between
+<!-- = FILE KEY --> and <!-- / -->. It is read from a result file. KEY of a csv is
+COLUMN=VALUE,COLUMN: the row, and what to read in it.
 """
 
 import argparse
@@ -21,7 +23,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "lb2").glob("*.md"))]
+WIDEST = 100  # columns of a line in a session
 SESSION = re.compile(r"^```[a-z]*\n(\$ .*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"(<!-- = (\S+) (\S+) -->)(.*?)(<!-- / -->)")
 INLINE = re.compile(r"`([^`\n]*python3 lb2/[^`]*|make\b[^`]*)`")
@@ -32,7 +35,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)|<img[^>]* src=\"([^\"]+)\"")
 
 
 class Stale(Exception):
-    """What is wrong with the README, and what to run."""
+    """What is wrong with a page, and what to run."""
 
 
 # --- running ------------------------------------------------------------------------------------------------------
@@ -122,6 +125,13 @@ def stale_lines(text, renewed):
     return []
 
 
+def wide_lines(text):
+    for match in SESSION.finditer(text):
+        for line in match[1].splitlines():
+            if len(line) > WIDEST:
+                yield f"a line of a session has {len(line)} columns, and {WIDEST} fit: {line[:60]} ..."
+
+
 def failing_commands(text, run):
     for command in dict.fromkeys(INLINE.findall(SESSION.sub("", text))):
         if not NOT_RUN.search(command):
@@ -145,16 +155,17 @@ def slug(heading):
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def broken_links(text, root):
+def broken_links(text, root, folder):
+    """Links that lead nowhere, from a page in the folder of a project at root."""
     prose = without_fences(text)
     for match in LINK.finditer(prose):
         target = match[1] or match[2]
         if target.startswith(("https://", "http://")):
             continue
         name, _, anchor = target.partition("#")
-        if name and not (root / name).exists():
+        if name and not (folder / name).exists():
             yield f"the link {target} leads to no file: mend it"
-        elif anchor and anchor not in anchors(text if not name else (root / name).read_text(encoding="utf-8")):
+        elif anchor and anchor not in anchors((folder / name).read_text(encoding="utf-8") if name else text):
             yield f"the anchor {target} is no heading: mend the link"
     for name in dict.fromkeys(NAMED.findall(prose)):
         if not (root / name).exists():
@@ -178,42 +189,65 @@ def stale_pictures(pictures, drawn):
             yield f"the picture {name} is stale: run make pictures"
 
 
-def problems(text, root, run, copy):
-    """Every complaint, one line or more each."""
+def problems(text, root, folder, run, copy):
+    """What is wrong with the text of a page in a folder of the project: complaints, one line or more each."""
     found = []
     try:
         found += stale_lines(text, fresh(text, run, copy / "lb2"))
     except Stale as error:
         found.append(f"{error}: mend it, then run make readme")
+    found += wide_lines(text)
     found += failing_commands(text, run)
     found += missing_targets(text, run)
-    found += broken_links(text, root)
+    found += broken_links(text, root, folder)
+    return found
+
+
+def picture_problems(root, run, copy):
+    """Pictures that are not what the programs draw."""
     try:
         run("python3 lb2/pictures.py --out drawn")
-        found += stale_pictures(root / "lb2" / "pictures", copy / "drawn")
     except Stale as error:
-        found.append(str(error))
-    return found
+        return [str(error)]
+    return list(stale_pictures(root / "lb2" / "pictures", copy / "drawn"))
+
+
+def remembering(run):
+    """The same function, which runs a command once and remembers what it printed."""
+    printed = {}
+
+    def run_once(command):
+        if command not in printed:
+            printed[command] = run(command)
+        return printed[command]
+
+    return run_once
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true", help="put the programs' output into README.md")
+    what.add_argument("--write", action="store_true", help="put the programs' output into the pages")
     what.add_argument("--check", action="store_true", help="say what is stale or broken")
     args = parser.parse_args()
-    text = README.read_text(encoding="utf-8")
+    complaints = []
     with tempfile.TemporaryDirectory() as folder:
         run, copy = runner(ROOT, folder)
-        if args.write:
-            README.write_text(fresh(text, run, copy / "lb2"), encoding="utf-8")
-            return
-        found = problems(text, ROOT, run, copy)
-    for complaint in found:
-        print(f"README.md: {complaint}", file=sys.stderr)
-    print(f"README.md: {len(SESSION.findall(text))} sessions, {len(NUMBER.findall(text))} numbers, "
-          f"{len(LINK.findall(text))} links, and the pictures: {len(found) or 'nothing'} to mend")
-    sys.exit(1 if found else 0)
+        run = remembering(run)
+        for page in PAGES:
+            text, name = page.read_text(encoding="utf-8"), page.relative_to(ROOT)
+            if args.write:
+                page.write_text(fresh(text, run, copy / "lb2"), encoding="utf-8")
+                continue
+            found = problems(text, ROOT, page.parent, run, copy)
+            complaints += [f"{name}: {complaint}" for complaint in found]
+            print(f"{name}: {len(SESSION.findall(text))} sessions, {len(NUMBER.findall(text))} numbers, "
+                  f"{len(LINK.findall(text))} links: {len(found) or 'nothing'} to mend", flush=True)
+        if args.check:
+            complaints += picture_problems(ROOT, run, copy)
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    sys.exit(1 if complaints else 0)
 
 
 if __name__ == "__main__":

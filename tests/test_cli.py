@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import inputs
 import pytest
 from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script
 
@@ -161,6 +162,28 @@ def test_rates_at_the_edges_of_what_is_allowed(tmp_path):
         "1e-06",
         "1000000000",
     ]
+
+
+def test_without_the_projects_requests_it_takes_the_courses(tmp_path, monkeypatch):
+    own, course = tmp_path / "own.json", tmp_path / "course.json"
+    monkeypatch.setattr(inputs, "REQUESTS_FILES", (own, course))
+    assert inputs.default_requests() == own
+    with pytest.raises(inputs.BadInput, match=f"neither {own} nor {course} exists; name your file with --requests"):
+        inputs.read_text(own)
+    course.write_text(json.dumps([GOOD]))
+    assert inputs.default_requests() == course
+    own.write_text(json.dumps([GOOD]))
+    assert inputs.default_requests() == own
+
+
+def test_a_copied_folder_names_both_places(tmp_path):
+    """Skipped where the course is installed: there the copy works."""
+    if inputs.REQUESTS_FILES[1].exists():
+        pytest.skip("the course's requests are here")
+    lab = copied_lab(tmp_path)
+    shutil.rmtree(tmp_path / "fixtures")
+    done = subprocess.run([sys.executable, str(lab / "static.py")], capture_output=True, text=True)
+    assert_refused(done, "static", f"neither {tmp_path / 'fixtures' / 'llms' / 'requests.json'} nor /opt/fixtures/")
 
 
 def test_a_byte_order_mark_and_extra_fields_are_accepted(tmp_path):
@@ -350,7 +373,7 @@ def test_make_takes_names_as_they_are(tmp_path, name):
 
 def test_options_reach_a_single_script(tmp_path):
     make("tune", f"OUT={tmp_path}", "OPTIONS=--target-ttft-ms 100 --up-to 3")
-    assert (tmp_path / "tune.txt").read_text().startswith("target_ttft_ms=100.00 max_concurrency=3 ")
+    assert (tmp_path / "tune.txt").read_text().startswith("target_ttft_ms=100 max_concurrency=3 ")
 
 
 def test_a_folder_in_the_way_stops_make_all_before_it_starts(tmp_path):

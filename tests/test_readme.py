@@ -1,4 +1,4 @@
-"""What keeps README.md fresh goes red for each kind of staleness; the page itself is checked by make check."""
+"""What keeps the pages fresh goes red for each kind of staleness; the pages themselves are checked by make check."""
 
 import pytest
 import readme
@@ -49,7 +49,8 @@ def run(command):
 
 
 def complaints(text, project):
-    return readme.problems(text, project, run, project / "copy")
+    found = readme.problems(text, project, project, run, project / "copy")
+    return found + readme.picture_problems(project, run, project / "copy")
 
 
 def test_a_fresh_page_has_nothing_to_mend(project):
@@ -76,12 +77,13 @@ def test_a_fresh_page_has_nothing_to_mend(project):
         ("[a file](lb2/tune.py)", "`lb2/tuna.py`", "the file lb2/tuna.py is named and does not exist"),
         ("## Further down", "## Further down\n\n```\nmake nothing OUT=/path/to\n```", "the command `make nothing` has no such target"),
         ("`make tune`", "`make tune`, `true && python3 lb2/tune.py --wrong`", "fails with status 2: --wrong"),
+        ("hello again", "hello again" + "n" * 90, "a line of a session has 101 columns, and 100 fit"),
         ("lb2/x.svg", "lb2/y.svg", "the link lb2/y.svg leads to no file"),
     ],
 )
 def test_each_kind_of_staleness_is_named(project, old, new, says):
     found = complaints(PAGE.replace(old, new), project)
-    assert len(found) == 1 and says in found[0]
+    assert len(found) == (2 if "columns" in says else 1) and says in found[-1]
 
 
 def test_a_failing_command_in_running_text(project):
@@ -90,7 +92,7 @@ def test_a_failing_command_in_running_text(project):
             raise readme.Stale("the command `make tune` fails with status 2: no rule")
         return run(command)
 
-    assert readme.problems(PAGE, project, strict, project / "copy") == [
+    assert readme.problems(PAGE, project, project, strict, project / "copy") == [
         "the command `make tune` fails with status 2: no rule"
     ]
 
@@ -113,6 +115,19 @@ def test_commands_run_in_a_copy_and_a_failing_one_is_told(project, tmp_path_fact
     with pytest.raises(readme.Stale, match="fails with status 7: oh"):
         run_in_copy("echo oh; exit 7")
     assert not list((copy / "lb2").glob("*.txt")), "results of earlier runs are not copied"
+
+
+def test_links_of_a_page_count_from_its_own_folder(project):
+    text = "See [a](tune.py), [b](../lb2/tune.py) and [c](lb2/tune.py).\n"
+    assert readme.problems(text, project, project / "lb2", run, project / "copy") == [
+        "the link lb2/tune.py leads to no file: mend it"
+    ]
+
+
+def test_a_command_on_two_pages_runs_once():
+    calls = []
+    run_once = readme.remembering(lambda command: calls.append(command) or command)
+    assert [run_once("a"), run_once("b"), run_once("a")] == ["a", "b", "a"] and calls == ["a", "b"]
 
 
 def test_anchors_are_made_as_the_page_makes_them():

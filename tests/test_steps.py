@@ -5,7 +5,9 @@ import random
 import statistics
 from itertools import accumulate
 
+import maxseqs
 import oracle
+import paged_preemption
 import pytest
 import queueing
 import tune
@@ -36,7 +38,7 @@ def test_every_step_writes_its_own_files_and_no_other(results):
         ("compare.txt", "static_tps=480.05 continuous_tps=1231.32 speedup=2.565\n"),
         ("maxseqs.txt", "max_num_seqs=32 peak_running=32\n"),
         ("cost.txt", "total_prefill_ms=1709.55 total_decode_ms=161288.00 decode_share=0.9895\n"),
-        ("tune.txt", "target_ttft_ms=200.00 max_concurrency=14 throughput_at_target=1137.40\n"),
+        ("tune.txt", "target_ttft_ms=200 max_concurrency=14 throughput_at_target=1137.40\n"),
     ],
 )
 def test_the_files_of_the_shipped_requests(results, name, text):
@@ -92,6 +94,46 @@ def test_two_clients_worked_by_hand():
     assert tune.measure(requests, 3).p99_ttft_ms == 28
 
 
+def test_what_throughput_alone_would_choose():
+    """48 to 100 clients of the shipped requests have the same tokens/s; the p99 more than doubles over them."""
+    points = [tune.measure(shipped(), n) for n in range(1, 101)]
+    assert tune.by_throughput(points, 200) == (
+        " Throughput alone would pick 48 to 100 clients: 2076.41 tokens/s, at a p99 TTFT of 771.45 to 1717.55 ms."
+    )
+    assert tune.by_throughput(points[:50], 803.96) == ""
+    made_up = [tune.Point(n, ms, ms, tps) for n, ms, tps in ((1, 5, 10), (2, 7, 30), (3, 9, 20))]
+    assert tune.by_throughput(made_up, 6) == (
+        " Throughput alone would pick 2 clients: 30.00 tokens/s, at a p99 TTFT of 7.00 ms."
+    )
+    assert tune.by_throughput(made_up, 7) == "", "meeting the target exactly is meeting it"
+
+
+def test_the_target_is_written_as_it_was_given(tmp_path):
+    for given, written in (("200", "200"), ("200.0", "200"), ("99.5", "99.5"), ("1000000000", "1000000000")):
+        assert script("tune", "--out", tmp_path, "--up-to", 1, "--target-ttft-ms", given).returncode == 0
+        assert (tmp_path / "tune.txt").read_text().startswith(f"target_ttft_ms={written} ")
+
+
+def test_the_cache_of_step_5_is_the_third_labs():
+    """(100, 60) takes 10 blocks and (1, 16) takes 2: 599 blocks hold 599 / 6 = 99 of an average request."""
+    assert (maxseqs.KV_BLOCKS, maxseqs.BLOCK_TOKENS) == (paged_preemption.KV_BLOCKS, paged_preemption.BLOCK_SIZE)
+    assert maxseqs.requests_that_fit(Requests([100, 1], [60, 16])) == 99
+
+
+def test_capacity_worked_by_hand():
+    """Prompts of 20 and 60 tokens (2 ms on average), outputs of 4 and 8 (6 passes of 8 ms, shared by 2): 26 ms each."""
+    assert queueing.capacity_rps(Requests([20, 60], [4, 8]), 2, Costs()) == pytest.approx(1000 / 26)
+
+
+def test_step_6_says_where_the_p99_breaks_away(results, tmp_path):
+    said = words(script("queueing", "--out", results).stdout)
+    assert "Capacity is about 14.8 requests/s" in said and "the mean wait is 35 ms and the p99 418 ms" in said
+    assert "how long the list is (100 requests)" in said
+    alone = words(script("queueing", "--out", tmp_path, "--max-num-seqs", 100).stdout)
+    assert "The 100 requests never fill 100 slots, so nobody waits for a slot at any rate." in alone
+    assert "Capacity" in script("queueing", "--out", tmp_path, "--max-num-seqs", 99).stdout
+
+
 def test_the_scan_stops_at_the_first_miss():
     points = [tune.Point(n, ms, ms, 0.0) for n, ms in enumerate([10, 20, 30, 15, 10], start=1)]
     assert tune.largest_within(points, 20, tune.p99).concurrency == 2, "4 and 5 meet it, but 3 does not"
@@ -109,7 +151,7 @@ def test_the_mean_promises_what_p99_does_not_hold(results):
 @pytest.mark.parametrize(
     "flags, line, sentence",
     [
-        (["--target-ttft-ms", 10], "target_ttft_ms=10.00 max_concurrency=0 throughput_at_target=0.00", "Infeasible"),
+        (["--target-ttft-ms", 10], "target_ttft_ms=10 max_concurrency=0 throughput_at_target=0.00", "Infeasible"),
         (["--up-to", 3], None, "No upper edge found up to 3"),
         (["--target-ttft-ms", 1e6], None, "No upper edge found up to 100"),
     ],
@@ -172,7 +214,7 @@ def test_a_list_of_one_request_works_everywhere(tmp_path):
         "maxseqs.txt": "max_num_seqs=32 peak_running=1\n",
         "queue.csv": "rps,avg_queue,p99_wait_ms\n5,0.000,0.000\n10,0.000,0.000\n20,0.000,0.000\n40,0.000,0.000\n",
         "cost.txt": "total_prefill_ms=5.00 total_decode_ms=40.00 decode_share=0.8889\n",
-        "tune.txt": "target_ttft_ms=200.00 max_concurrency=1 throughput_at_target=111.11\n",
+        "tune.txt": "target_ttft_ms=200 max_concurrency=1 throughput_at_target=111.11\n",
         "tune.csv": "concurrency,mean_ttft_ms,p99_ttft_ms,throughput_tps\n1,13.00,13.00,111.11\n",
     }
 
