@@ -6,14 +6,25 @@
     run(main)                         a user's mistake becomes one line and status 2
 """
 
-import argparse
-import os
 import sys
-import textwrap
-import time
-from pathlib import Path
 
-from inputs import MOST, BadInput, default_requests
+
+def quiet_interrupt(kind, error, trace):
+    """Where nobody catches Ctrl-C, as during the imports below, it ends the script without a traceback."""
+    if kind is not KeyboardInterrupt:
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = quiet_interrupt
+
+import argparse  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import textwrap  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from inputs import MOST, BadInput, default_requests  # noqa: E402
 
 if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
@@ -50,7 +61,7 @@ def count(text):
     """argparse type: a whole number of sequences or tokens, 1..MOST."""
     value = int(text) if text.isdecimal() and len(text) < 20 else 0
     if not 1 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text}")
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text[:40]}")
     return value
 
 
@@ -61,7 +72,7 @@ def amount(text):
     except ValueError:
         value = 0.0
     if not 1e-6 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {text}")
+        raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {text[:40]}")
     return value
 
 
@@ -92,18 +103,39 @@ def say(text):
 
 def run(main):
     """Run a script's main. A mistake of the user becomes one line and status 2; a mistake of ours, a traceback."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by whoever started us
+        stream.reconfigure(errors="backslashreplace")  # a file's name may hold what a terminal cannot show
     try:
-        main()
-        if sys.stdout is not None:  # closed by whoever started us
-            sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads our output has seen enough (| head); the result files are written by then
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        try:
+            refuse_two_dashes(sys.argv[1:])
+            main()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # whoever reads our output has seen enough (| head); the result files are written by then
+        forget_stdout()
     except BadInput as error:
         fail(str(error))
+    except MemoryError:
+        fail("there is not enough memory for this")
     except OSError as error:
+        forget_stdout()  # it may be what cannot be written
         fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
+
+
+def refuse_two_dashes(arguments):
+    """argparse takes --option=-- for an option with an empty list."""
+    for argument in arguments:
+        if re.fullmatch(r"--[a-z-]+=--", argument):
+            raise BadInput(f"{argument}: expected a value after the =")
+
+
+def forget_stdout():
+    """What is left in its buffer cannot be written: let Python write it nowhere when it ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(text):

@@ -89,5 +89,5 @@ def save(out, texts):
     """Write each {name: text} into the folder out, made if missing. Either every file is replaced whole, or none."""
     with stage_in(out) as stage:
         for name, text in texts.items():
-            (stage / name).write_text(text, encoding="ascii", newline="\n")
+            (stage / name).write_text(text, encoding="ascii", errors="backslashreplace", newline="\n")
         move_up(stage, out)

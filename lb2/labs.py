@@ -8,6 +8,8 @@ into the folder DIR when all of them are there. So a run that fails, or that Ctr
 nothing. The Makefile calls this script.
 """
 
+from command_line import LAB, arguments, run  # first: from here on Ctrl-C is quiet
+
 import shutil
 import signal
 import subprocess
@@ -17,7 +19,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from command_line import LAB, arguments, run
 from inputs import BadInput
 from transaction import SIGNALS, STAGES, move_up, stage_in
 
@@ -75,14 +76,19 @@ def run_all(args):
 def status_of(command):
     """Run a command and return its status. Whatever ends this script ends the command too."""
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until there is a process that can be ended
-    child = partial(signal.pthread_sigmask, signal.SIG_SETMASK, waiting)
-    with subprocess.Popen(command, preexec_fn=child) as process:
+    with subprocess.Popen(command, preexec_fn=partial(as_child, waiting)) as process:
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
             return process.wait()
         except BaseException:
             process.terminate()
             raise
+
+
+def as_child(waiting):
+    """In a new process: Ctrl-C is for its parent, which ends it; other signals come through again."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
 
 
 @contextmanager

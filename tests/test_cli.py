@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import command_line
 import inputs
 import pytest
 from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script
@@ -220,6 +221,55 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path):
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=buffered)
     assert done.stderr == "" and (tmp_path / "static.txt").exists()
+
+
+def test_an_option_of_two_dashes_is_one_line(tmp_path):
+    assert_refused(script("static", "--out=--"), "static", "--out=--: expected a value after the =")
+
+
+def test_a_full_disk_behind_stdout_is_one_line(tmp_path):
+    """argparse itself overlooks it for --help; then at least Python must not complain at the end (status 120)."""
+    command = [sys.executable, str(LAB / "cost.py"), "--out", str(tmp_path)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        helped = subprocess.run([*command, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "cost.py: error: No space left on device\n")
+    assert helped.returncode in (0, 2) and "Exception" not in helped.stderr
+
+
+def test_help_for_a_reader_that_has_gone():
+    done = subprocess.run(["sh", "-c", f'"{sys.executable}" "{LAB}/cost.py" --help | true'], capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_a_name_that_the_terminal_cannot_show(tmp_path):
+    """A byte that is no UTF-8, and a letter that ASCII lacks: both are printed as escapes."""
+    path = os.fsencode(tmp_path) + b"/caf\xe9 \xc3\xa9.json"
+    with open(path, "w") as file:
+        file.write(json.dumps({**GOOD, "arrival_ms": 0}))
+    command = [sys.executable, str(LAB / "cost.py"), "--requests", path, "--out", str(tmp_path)]
+    for environment in ({"PYTHONUTF8": "1"}, {"PYTHONIOENCODING": "ascii"}):
+        done = subprocess.run(command, capture_output=True, env={**os.environ, **environment})
+        assert done.returncode == 0 and b"caf\\udce9" in done.stdout, done.stderr
+
+
+def test_too_little_memory_is_one_line(capsys, monkeypatch):
+    def needs_too_much():
+        raise MemoryError
+
+    monkeypatch.setattr(sys, "argv", ["cost.py"])
+    with pytest.raises(SystemExit) as ended:
+        command_line.run(needs_too_much)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "cost.py: error: there is not enough memory for this\n"
+
+
+def test_ctrl_c_outside_of_main_has_no_traceback(capsys):
+    """During imports, for example. Any other error keeps its traceback."""
+    command_line.quiet_interrupt(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert capsys.readouterr().err == ""
+    command_line.quiet_interrupt(ValueError, ValueError("ours"), None)
+    assert "ValueError: ours" in capsys.readouterr().err
 
 
 # --- make ---------------------------------------------------------------------------------------------------------
