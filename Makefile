@@ -8,6 +8,7 @@
 ## make pictures       what the labs show, drawn
 ## make report         all of it on one page for REQUESTS, to send on
 ## make grade          check the result files in OUT against REQUESTS, whoever's program wrote them
+## make install        copy the scripts into DIR and run the eight steps there: make install DIR=/root/lb2
 ## make clean          remove the result files of all labs from OUT
 ## make test           the tests of the lab itself (pytest, put into .venv where it is missing)
 ## make readme         put what the programs print into the pages; make check says what there is stale or broken
@@ -27,15 +28,16 @@ QUESTIONS = paged_preemption paged_prefix paged_chunked
 override OUT := $(value OUT)
 override REQUESTS := $(value REQUESTS)
 override COSTS := $(value COSTS)
+override DIR := $(value DIR)
 PYTHON ?= python3
-export PYTHON OUT REQUESTS COSTS
+export PYTHON OUT REQUESTS COSTS DIR
 
-DIR = $${OUT:+--out="$$OUT"}
-FILE = $(DIR) $${REQUESTS:+--requests="$$REQUESTS"}
+INTO = $${OUT:+--out="$$OUT"}
+FILE = $(INTO) $${REQUESTS:+--requests="$$REQUESTS"}
 ARGS = $(FILE) $${COSTS:+--costs="$$COSTS"}
 
 .PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) calibrate plan measured pictures report
-.PHONY: grade clean test readme check bench help
+.PHONY: grade install clean test readme check bench help
 
 all: # labs.py runs scripts in order. Their files move into OUT when all of them are there.
 	@"$$PYTHON" lb2/labs.py run $(STEPS) $(ARGS)
@@ -53,13 +55,17 @@ $(DEMOS):
 	@"$$PYTHON" lb2/$@.py $(FILE) $(OPTIONS)
 
 calibrate measured:
-	@"$$PYTHON" lb2/plan_$@.py $(DIR) $(OPTIONS)
+	@"$$PYTHON" lb2/plan_$@.py $(INTO) $(OPTIONS)
 
 grade:
 	@sh tests/run --quiet --no-header -rs --tb=short tests/grade.py
 
+install:
+	@mkdir -p -- "$${DIR:?name a folder: make install DIR=/root/lb2}" && cp lb2/*.py -- "$$DIR" && \
+	"$$PYTHON" "$$DIR/labs.py" run $(STEPS) $${REQUESTS:+--requests="$$REQUESTS"}
+
 clean:
-	@"$$PYTHON" lb2/labs.py clean $(DIR)
+	@"$$PYTHON" lb2/labs.py clean $(INTO)
 
 test:
 	@sh tests/run tests

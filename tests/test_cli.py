@@ -421,6 +421,18 @@ def test_make_takes_names_as_they_are(tmp_path, name):
     assert sorted(files(tmp_path / name / "all")) == sorted(RESULTS)
 
 
+def test_install_copies_the_scripts_and_runs_them_there(tmp_path):
+    home = tmp_path / "a$b root" / "lb2"
+    requests = tmp_path / "requests.json"
+    requests.write_text(json.dumps([GOOD]))
+    done = make("install", f"DIR={home}", f"REQUESTS={requests}")
+    assert done.returncode == 0 and set(RESULTS) < set(files(home)) and "static.py" in files(home)
+    again = subprocess.run([sys.executable, "static.py", "--requests", requests], cwd=home, capture_output=True)
+    assert again.returncode == 0
+    refused = make("install")
+    assert refused.returncode == 2 and "name a folder: make install DIR=/root/lb2" in refused.stderr
+
+
 def test_options_reach_a_single_script(tmp_path):
     make("tune", f"OUT={tmp_path}", "OPTIONS=--target-ttft-ms 100 --up-to 3")
     assert (tmp_path / "tune.txt").read_text().startswith("target_ttft_ms=100 max_concurrency=3 ")
