@@ -1,26 +1,48 @@
-"""Which requests get tokens in this step, and who loses memory, when the KV cache is handed out a block at a time?
+"""Which requests get tokens in this step, and which one loses its memory when there is too little?
 
-Continuous batching with paged KV (vLLM): a request takes a block of the cache only when a token falls into it, so
-many more requests run than if each had reserved its longest possible answer. The price is that memory can run out in
-the middle: then the request admitted last is preempted, loses its blocks, and goes to the front of the waiting line,
-to be computed again. A step has a token budget; a prompt that does not fit into it is prefilled in chunks. Full blocks
-remember their content, so that a prompt that begins like an earlier one need not be computed again.
+A model that answers keeps two vectors, a key and a value, for each token so far: the KV cache.
+Prefill puts the tokens of a prompt into it. Then each decode step reads all of it, adds one token
+and emits the next. Paging hands this memory out in blocks of 16 tokens, and only when a token
+falls into a new block. So many more requests run together than if each reserved its longest
+possible answer. The price: memory can run out in the middle. Then the request that was admitted
+last is preempted: it gives all its blocks back, goes to the front of the waiting line, and its
+tokens are computed again later. A step has a token budget. A prompt that is longer than what is
+left of it is prefilled in chunks, step by step. A full block remembers which tokens it holds, so a
+prompt that begins like an earlier one need not be computed again (prefix caching).
 
-The skeleton is continuous.py's: arrivals, admission, one iteration, departures. The decisions are those of vLLM 0.33.0's
-synchronous first-come-first-served scheduler, step by step (--replay shows it). Not covered: asynchronous scheduling,
-priorities, speculative decoding, LoRA, sliding windows, several GPUs.
+Two loops make a step: the running requests first, then the waiting ones. They decide what the
+first-come-first-served scheduler of vLLM 0.33.0 decides, step by step, synchronous or asynchronous
+(--replay shows it). Asynchronous: two steps are in flight. A step is scheduled while the one before
+it still runs, so a token that is not there yet counts as generated, and what a finished request
+held comes back one step later. Not covered: priorities, speculative decoding, LoRA, sliding
+windows, several GPUs.
 
-    python3 lb2/paged.py --replay fixtures/vllm/cases.json        writes nothing; one line a recorded case
+    python3 lb2/paged.py --replay fixtures/vllm/cases.json        writes nothing; a line a case
 
-Words, each with an example: block_size 16 tokens; computed 40 = tokens whose KV is in the cache; length 41 = prompt +
-generated tokens so far; a sequence decodes once computed = length - 1; until then it is prefilled, chunk by chunk.
+    position 3          which request, counted from 0 in the list of requests
+    length 41           prompt and generated tokens of a request, those in flight too
+    computed 40         tokens whose KV is in the cache when the scheduled steps are over
+    budget 2048         tokens that a step may still compute: max_num_batched_tokens at its start
+    chunk 256           tokens that one request computes in one step
+    in flight           scheduled, but its results are not there yet
+    preempted [3]       requests that lose their blocks in this step
+
+Two requests with prompts of 3 and outputs of 4 tokens; 5 blocks of 2 tokens; 8 ms a step, 0.05 ms
+a token of prefill. request:tokens are scheduled, free blocks counted right after scheduling:
+
+    step  scheduled  preempted  free  ends at
+    0     0:3 1:3               1      8.30 ms  both prompts are prefilled; each emits its first token
+    1     0:1 1:1               1     16.30 ms  token 4 of each falls into its second block
+    2     0:1        1          2     24.30 ms  both need a block, one is free: 1 was admitted last
+    3     0:1                   2     32.30 ms  0 emits its last token; 1 needs 3 blocks and waits
+    4     1:5                   2     40.55 ms  its 3 + 2 tokens are computed, 4 of them once more
+    5     1:1                   2     48.55 ms
 """
 
 import argparse
 import sys
 from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
-from heapq import heappop, heappush
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -28,237 +50,295 @@ from typing import NamedTuple
 from command_line import run
 from cost_model import Costs
 from inputs import BadInput
+from paged_replay import replay
 
 CASES_FILE = Path(__file__).resolve().parent.parent / "fixtures" / "vllm" / "cases.json"
 UNLIMITED = 1 << 60  # blocks or tokens: more than any run needs
 
 
-class Chunk(NamedTuple):
-    """Prompt tokens (or tokens to recompute) of one request, scheduled in one step."""
+class Request:
+    """One request, as the scheduler sees it."""
 
+    def __init__(self, position, prompt_tokens, output_tokens, prefixes=()):
+        self.position = position
+        self.prompt_tokens, self.output_tokens = prompt_tokens, output_tokens
+        self.prefixes = prefixes  # (name, tokens), shortest first: how the prompt begins
+        self.generated = 0  # output tokens that are there
+        self.in_flight = 0  # output tokens that are not there yet: their step runs
+        self.computed = 0
+        self.prefill_until = prompt_tokens  # up to here a token counts as prefill: the prompt, or what was preempted
+        self.kept = 0  # tokens whose KV waits in host memory, to come back
+        self.blocks = []
+        self.remembered = 0  # how many of its blocks have content
+
+    def length(self):
+        return self.prompt_tokens + self.generated + self.in_flight
+
+    def emits_no_more(self):
+        return self.generated + self.in_flight == self.output_tokens
+
+
+class Chunk(NamedTuple):
+    """The tokens of one request in one step: some of its prefill, or the one token of a decoding request."""
+
+    request: Request
     tokens: int
-    cached: int  # tokens of the same request that are in the cache already
-    last: bool  # nothing is left to prefill: the step ends with the request's next token
+    cached: int  # its tokens that are in the cache before
+    prefill: bool
+    last: bool  # nothing more is left to compute: the step ends with the next token of the request
 
 
 class Step(NamedTuple):
-    """What was decided in one step, in the scheduler's order."""
+    """What is decided for one step."""
+
+    chunks: list  # in the scheduler's order
+    preempted: list  # positions
+    free: int  # blocks, right after scheduling
+    moved: int  # tokens whose KV goes to host memory or comes back
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+class Block:
+    """A block of the cache, and what it holds once it is full."""
+
+    def __init__(self):
+        self.users = 1
+        self.content = None
+
+
+class Blocks:
+    """All blocks. A block is taken from the head of the list of free ones; what it held is forgotten.
+
+    A block that holds nothing goes back to the head of that list, a block with content to its tail. So all free blocks
+    without content come first, and they need no identity: blank counts them. idle are those with content.
+    """
+
+    def __init__(self, count, block_size, caching):
+        self.block_size, self.caching = block_size, caching
+        self.blank = count
+        self.idle = OrderedDict()  # block: None, in the order in which they will be taken
+        self.holders = {}  # content: the blocks that hold it, the oldest first
+
+    # Questions.
+
+    def free(self):
+        return self.blank + len(self.idle)
+
+    def blocks(self, tokens):
+        """How many blocks hold this many tokens (rounded up)."""
+        return -(-tokens // self.block_size)
+
+    def hits(self, request):
+        """The cached blocks that a request can begin with. At least one of its tokens is left to compute."""
+        found = []
+        for index in range((request.length() - 1) // self.block_size if self.caching else 0):
+            holders = self.holders.get(self.content(request, index))
+            if not holders:
+                break
+            found.append(next(iter(holders)))
+        return found
+
+    def takes(self, hits, tokens):
+        """How many free blocks it takes to hold this many tokens, if the first are these hits; used ones are shared."""
+        return self.blocks(tokens) - sum(block.users > 0 for block in hits)
+
+    def content(self, request, index):
+        """What block `index` of a request holds: a part of a shared prefix, or what is the request's alone."""
+        end = (index + 1) * self.block_size
+        at = bisect_left(request.prefixes, end, key=itemgetter(1))
+        if at < len(request.prefixes):
+            return "prefix", request.prefixes[at][0], index
+        return "request", request.position, index
+
+    # Acts.
+
+    def take(self, request, tokens):
+        """Give a request blocks until they hold this many of its tokens."""
+        while len(request.blocks) < self.blocks(tokens):
+            if self.blank:
+                self.blank -= 1
+            else:
+                block, _ = self.idle.popitem(last=False)
+                del self.holders[block.content][block]
+            request.blocks.append(Block())
+
+    def share(self, request, hits):
+        """Give a request the cached blocks that it begins with. Those that were free no longer are."""
+        for block in hits:
+            if block.users == 0:
+                del self.idle[block]
+            block.users += 1
+        request.blocks, request.remembered = list(hits), len(hits)
+
+    def remember(self, request, tokens):
+        """Note the content of the blocks that are full with the first tokens of a request, so that others find them."""
+        if self.caching:
+            for index in range(request.remembered, tokens // self.block_size):
+                block = request.blocks[index]
+                block.content = self.content(request, index)
+                self.holders.setdefault(block.content, {})[block] = None
+                request.remembered += 1
+
+    def release(self, request):
+        """Free the blocks of a request, from the last to the first."""
+        for block in reversed(request.blocks):
+            block.users -= 1
+            if block.users == 0 and block.content:
+                self.idle[block] = None
+            elif block.users == 0:
+                self.blank += 1
+        request.blocks, request.remembered = [], 0
+
+
+# --- the scheduler --------------------------------------------------------------------------------
+
+
+class Scheduler:
+    """Decides step after step. It knows no time. Whoever drives it may call schedule() before the update() of the step
+    before: then that step is in flight, and nothing else changes."""
+
+    def __init__(self, max_num_seqs, kv_blocks=UNLIMITED, block_size=16, max_num_batched_tokens=UNLIMITED,
+                 chunked_prefill=True, reserve_full_prompt=True, caching=False, swap=False):
+        self.max_num_seqs, self.max_num_batched_tokens = max_num_seqs, max_num_batched_tokens
+        self.chunked_prefill, self.reserve_full_prompt, self.swap = chunked_prefill, reserve_full_prompt, swap
+        self.memory = Blocks(kv_blocks, block_size, caching)
+        self.waiting = deque()
+        self.running = []  # in the order of admission
+        self.resumed_tokens = self.hit_tokens = 0  # so far
+
+    def schedule(self):
+        """Decide the next Step."""
+        memory, budget = self.memory, self.max_num_batched_tokens
+        chunks, preempted, moved = [], [], 0
+
+        # The running requests first. Where one finds no block, the last in the line is preempted, perhaps itself.
+        index = 0
+        while index < len(self.running) and budget > 0:
+            request = self.running[index]
+            index += 1
+            if request.emits_no_more():  # its last token is in flight; it keeps its slot and its blocks till then
+                continue
+            tokens = min(request.length() - request.computed, budget)
+            while memory.takes(request.blocks, request.computed + tokens) > memory.free():
+                victim = self.running.pop()
+                moved += self.preempt(victim)
+                preempted.append(victim.position)
+                if victim is request:
+                    break
+            else:
+                chunks.append(self.serve(request, tokens))
+                budget -= tokens
+
+        # Then the waiting ones, in order, up to the first that cannot be admitted.
+        while self.waiting and not preempted and budget > 0 and len(self.running) < self.max_num_seqs:
+            request = self.waiting[0]
+            length, hits = request.length(), memory.hits(request)
+            computed = request.kept or len(hits) * memory.block_size
+            tokens = min(length - computed, budget)
+            if not self.chunked_prefill and computed + tokens < length:
+                break
+            if memory.takes(hits, length if self.reserve_full_prompt else computed + tokens) > memory.free():
+                break
+            self.running.append(self.waiting.popleft())
+            memory.share(request, hits)
+            self.hit_tokens += len(hits) * memory.block_size
+            moved += request.kept
+            request.computed, request.kept = computed, 0
+            chunks.append(self.serve(request, tokens))
+            budget -= tokens
+        return Step(chunks, preempted, memory.free(), moved)
+
+    def serve(self, request, tokens):
+        """Take the blocks for the next tokens of a request, and count them as computed. Returns the Chunk."""
+        cached = request.computed
+        request.computed += tokens
+        self.memory.take(request, request.computed)
+        self.memory.remember(request, min(request.computed, request.prompt_tokens + request.generated))
+        last = request.computed == request.length()
+        request.in_flight += last
+        return Chunk(request, tokens, cached, cached < request.prefill_until, last)
+
+    def preempt(self, request):
+        """Take all blocks from a request and put it to the front. Returns how many tokens go to host memory."""
+        self.resumed_tokens += request.computed
+        if self.swap:
+            request.kept = request.computed
+        else:
+            request.prefill_until = request.length()
+        request.computed = 0
+        self.memory.release(request)
+        self.waiting.appendleft(request)
+        return request.kept
+
+    def update(self, step):
+        """The step is over: its tokens are there. Frees the blocks of the requests that have all of theirs, and returns
+        their positions."""
+        finished = []
+        for request in (chunk.request for chunk in step.chunks if chunk.last):
+            request.in_flight -= 1
+            request.generated += 1
+            self.memory.remember(request, request.computed - request.in_flight)
+            if request.generated == request.output_tokens:
+                finished.append(request.position)
+                (self.running if request in self.running else self.waiting).remove(request)  # waiting: preempted since
+                self.memory.release(request)
+        return finished
+
+
+# --- in time --------------------------------------------------------------------------------------
+
+
+class LogLine(NamedTuple):
+    """One step, as it went."""
 
     start_us: int
     end_us: int
     scheduled: list  # (position, tokens)
     preempted: list  # positions
-    finished: list  # positions, at the end of the step
+    finished: list  # positions whose last token this step computed
     free: int  # blocks, right after scheduling
 
 
 class Schedule(NamedTuple):
-    """As common.Schedule, for one preempted request or none; and what paging adds."""
+    """What came of all requests: times in whole microseconds, n of each kind, and counts."""
 
     admitted_us: list  # start of the step that first admitted the request
     first_token_us: list
     finished_us: list
-    iterations: int
-    peak_running: int
-    gaps_us: Counter  # inter-token latency -> how many times, over all requests
+    iterations: int  # steps, those in which nothing could be scheduled too
+    peak_running: int  # requests with a slot
+    gaps_us: Counter  # inter-token latency: how many times, over all requests
     preemptions: int
-    resumed_tokens: int  # computed tokens at preemption, summed
-    hit_tokens: int  # prompt tokens found in the cache at admission, summed
+    resumed_tokens: int  # computed tokens of the preempted requests, summed
+    hit_tokens: int  # tokens found in the cache at admission, summed
+    issued_us: list  # when the client sent the request
 
 
 def step_of(costs):
-    """The time of a step by a server's Costs: its prefill, and one pass over all that emit a token."""
+    """The time of a step by a server's Costs, for schedule()."""
 
     def step_us(chunks, rows, cached):
-        return costs.prefill_us(sum(chunk.tokens for chunk in chunks)) + costs.decode_us(
-            rows + sum(chunk.last for chunk in chunks)
-        )
+        emitting = rows + sum(chunk.last for chunk in chunks)
+        in_cache = rows + cached + sum(chunk.cached + chunk.tokens for chunk in chunks)  # after the step
+        prefill_us = costs.prefill_us(sum(chunk.tokens for chunk in chunks))
+        return costs.decode_us(emitting) + prefill_us + costs.context_us(in_cache)
 
     return step_us
 
 
-# --- memory -------------------------------------------------------------------------------------------------------
-
-
-class Block:
-    """A block of the cache that remembers its content; blocks that do not are only counted."""
-
-    def __init__(self, content):
-        self.content = content
-        self.users = 1
-
-
-class Blocks:
-    """The pool. Its free list is `blank` blocks without content, then `idle` ones in the order they are overwritten.
-
-    (A freed block without content goes to the head of the list and one with content to its tail, and blocks are taken
-    from the head: so the list always has this form, and blocks without content need no identity.)
-    """
-
-    def __init__(self, count, block_size, prefixes):
-        self.block_size = block_size
-        self.prefixes = prefixes  # None: nothing is remembered
-        self.blank = count
-        self.idle = OrderedDict()  # free blocks with content -> None
-        self.cached = {}  # content -> the blocks that hold it, the oldest first
-        self.held = {}  # position -> its blocks with content, from the first token on
-
-    # Questions.
-
-    def free(self):
-        """Blocks that can be taken."""
-        return self.blank + len(self.idle)
-
-    def blocks(self, tokens):
-        """Blocks that hold this many tokens."""
-        return -(-tokens // self.block_size)
-
-    def hits(self, position, length):
-        """The cached blocks a request of this length can begin with; one token at least is left to compute."""
-        found = []
-        if self.prefixes is not None:
-            for index in range((length - 1) // self.block_size):
-                holders = self.cached.get(self.content(position, index))
-                if not holders:
-                    break
-                found.append(next(iter(holders)))
-        return found
-
-    def takes(self, hits, tokens):
-        """How many free blocks it takes to hold this many tokens, the hits among them."""
-        return self.blocks(tokens) - sum(block.users > 0 for block in hits)
-
-    def content(self, position, index):
-        """What block `index` of a request holds: part of a shared prefix, or something that is the request's alone."""
-        end = (index + 1) * self.block_size
-        prefixes = self.prefixes[position]
-        at = bisect_left(prefixes, end, key=itemgetter(1))
-        if at < len(prefixes):
-            return "prefix", prefixes[at][0], index
-        return "request", position, index
-
-    # Acts.
-
-    def take(self, count):
-        """Take free blocks from the head of the list; what they held is forgotten."""
-        blank = min(count, self.blank)
-        self.blank -= blank
-        for _ in range(count - blank):
-            block, _ = self.idle.popitem(last=False)
-            holders = self.cached[block.content]
-            del holders[block]
-            if not holders:
-                del self.cached[block.content]
-
-    def share(self, position, hits):
-        """Give a request the cached blocks that it begins with; those that were free no longer are."""
-        for block in hits:
-            if block.users == 0:
-                del self.idle[block]
-            block.users += 1
-        self.held[position] = list(hits)
-
-    def remember(self, position, computed):
-        """Register the content of every block that is full."""
-        if self.prefixes is not None:
-            held = self.held.setdefault(position, [])
-            for index in range(len(held), computed // self.block_size):
-                block = Block(self.content(position, index))
-                self.cached.setdefault(block.content, {})[block] = None
-                held.append(block)
-
-    def release(self, position, computed):
-        """Free a request's blocks, from the last to the first.
-
-        Blocks of generated tokens are registered only here: their content is the request's own, so nobody could have
-        asked for it before.
-        """
-        self.remember(position, computed)
-        held = self.held.pop(position, [])
-        self.blank += self.blocks(computed) - len(held)
-        for block in reversed(held):
-            block.users -= 1
-            if block.users == 0:
-                self.idle[block] = None
-
-
-# --- sequences past their prompt ----------------------------------------------------------------------------------
-
-
-class Decoding:
-    """The running sequences that decode, in admission order. Each takes one token a step, so none has to be visited.
-
-    At the start of step s a sequence has s - birth tokens in the cache; it needs a block when that is a multiple of
-    block_size, which is when s and birth leave the same remainder.
-    """
-
-    def __init__(self, block_size):
-        self.block_size = block_size
-        self.birth = {}  # position -> birth, in admission order
-        self.due = [0] * block_size  # remainder -> how many sequences need a block in steps that leave it
-        self.born = 0  # sum of the births
-        self.entry = {}  # position -> its entry in ends; another one of it is out of date
-        self.ends = []  # heap of (last step, admission number, position)
-        self.admitted = 0
-
-    def __len__(self):
-        return len(self.birth)
-
-    def cached_tokens(self, step):
-        return len(self.birth) * step - self.born
-
-    def blocks_due(self, step, steps=1):
-        """New blocks that this and the following steps need, if every sequence gets its token in each."""
-        turns, rest = divmod(steps, self.block_size)
-        return turns * len(self.birth) + sum(self.due[(step + i) % self.block_size] for i in range(rest))
-
-    def next_end(self):
-        """The step in which the next sequence emits its last token."""
-        while self.entry.get(self.ends[0][2]) is not self.ends[0]:
-            heappop(self.ends)
-        return self.ends[0][0]
-
-    def add(self, position, birth, last_step):
-        """A request has its prompt in the cache: it decodes from the next step on, after all that are there."""
-        self.birth[position] = birth
-        self.due[birth % self.block_size] += 1
-        self.born += birth
-        self.entry[position] = (last_step, self.admitted, position)
-        heappush(self.ends, self.entry[position])
-        self.admitted += 1
-
-    def remove(self, position):
-        """Take a sequence out, ended or preempted, and return its birth."""
-        birth = self.birth.pop(position)
-        self.due[birth % self.block_size] -= 1
-        self.born -= birth
-        del self.entry[position]
-        return birth
-
-    def remove_last(self, step):
-        """Remove the sequence admitted last: (position, its tokens in the cache)."""
-        position = next(reversed(self.birth))
-        return position, step - self.remove(position)
-
-    def finish(self, step):
-        """Remove the sequences whose last step this is, and return them in admission order."""
-        finished = []
-        while self.birth and self.next_end() == step:
-            finished.append(heappop(self.ends)[2])
-            self.remove(finished[-1])
-        return finished
-
-
-# --- the scheduler ------------------------------------------------------------------------------------------------
+def duration_us(step, step_us, swap_us):
+    """The time of a Step. One in which nothing is scheduled takes none."""
+    prefills = [chunk for chunk in step.chunks if chunk.prefill]
+    decoding = [chunk.cached for chunk in step.chunks if not chunk.prefill]
+    return (step_us(prefills, len(decoding), sum(decoding)) if step.chunks else 0) + (
+        swap_us(step.moved) if step.moved else 0
+    )
 
 
 def refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill):
-    """Raise BadInput for a limit below 1 and for a request that could wait for ever."""
-    limits = {"max_num_seqs": max_num_seqs, "kv_blocks": kv_blocks, "block_size": block_size,
-              "max_num_batched_tokens": max_num_batched_tokens}
-    for name, limit in limits.items():
-        if limit < 1:
-            raise BadInput(f"{name} is {limit}: it must be at least 1")
+    """Raise BadInput for the first request that could wait for ever."""
     most = [prompt + output - 1 for prompt, output in zip(*requests)]  # the last token is never written
     blocks = [-(-tokens // block_size) for tokens in most]
     # A request may have to be resumed with all its output if those that can run together do not fit.
@@ -275,193 +355,120 @@ def refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_nu
 
 def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()), kv_blocks=UNLIMITED, block_size=16,
              max_num_batched_tokens=UNLIMITED, chunked_prefill=True, reserve_full_prompt=True, prefixes=None,
-             swap_us=None, log=None):
-    """Play all requests through a paged KV cache and return their Schedule.
+             swap_us=None, log=None, *, asynchronous=False, clients=None, overhead_us=0):
+    """Play all requests in time and return their Schedule.
 
     requests             Requests, n of them
-    arrivals_us          n times, in any order (None: all at 0)
-    step_us              (chunks, rows that decode, their tokens in the cache) -> time of one step
+    arrivals_us          open loop: when the clients send them, n times in any order (None: all at 0)
+    clients              closed loop: so many clients, each sends the next of the list when its last token is there
+    overhead_us          from the client to the scheduler
+    step_us              (prefill chunks, requests that decode, their tokens in the cache before) -> time of one step
     kv_blocks            blocks in the cache, of block_size tokens each
     max_num_batched_tokens  the budget of a step
     chunked_prefill      False: a prompt is scheduled whole or not at all
     reserve_full_prompt  admit only a request whose whole length fits into free blocks, even if the step takes a chunk
     prefixes             prefix caching: for each request [(name, tokens), ...], shortest first, by which it begins like
                          any other with the same entry ([]: like nobody). None: caching is off
-    swap_us              tokens moved -> time: a preempted request's cache goes to the host and comes back, instead of
-                         being computed again. Not together with prefixes
-    log                  a list that gets a Step for each step; none is jumped over then, which is also what a step_us
-                         needs that depends on the tokens in the cache
+    swap_us              tokens moved -> time: the cache of a preempted request goes to host memory and comes back,
+                         instead of being computed again. Not together with prefixes
+    log                  a list that gets a LogLine for each step
+    asynchronous         a step is scheduled before the results of the one before are there
 
     Raises BadInput, a ValueError, for a request that could never fit.
     """
-    if swap_us and prefixes is not None:
-        raise BadInput("a cache on the host is not searched for prefixes: swap_us or prefixes, not both")
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
-    prompt_tokens, output_tokens = requests
-    n = len(prompt_tokens)
-    arrivals_us = arrivals_us or [0] * n
-    queue = sorted(range(n), key=arrivals_us.__getitem__)  # positions; equal arrivals keep list order
-    admitted_us, first_token_us, finished_us = [None] * n, [None] * n, [None] * n
-    length = list(prompt_tokens)  # prompt + generated tokens, brought up to date when a request is preempted
-    kept = [0] * n  # computed tokens of a request whose cache is on the host
-    left_us = {}  # position of a request preempted while decoding -> when its last token came
-    waiting = deque()
-    pool = Blocks(kv_blocks, block_size, prefixes)
-    decoding = Decoding(block_size)
-    partial, partial_computed = None, 0  # at most one running request is half prefilled, and it was admitted last
+    n = len(requests.prompt_tokens)
+    asked = [Request(*request) for request in zip(range(n), *requests, prefixes or [()] * n)]
+    scheduler = Scheduler(max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill,
+                          reserve_full_prompt, prefixes is not None, swap_us is not None)
+    overhead_us = round(overhead_us)
+    issued_us = list(arrivals_us or [0] * n)
+    unsent = deque(sorted(range(n), key=issued_us.__getitem__))  # positions; equal times keep the order of the list
+    on_the_way = deque(unsent.popleft() for _ in range(min(clients or n, n)))
+    admitted_us, first_token_us, finished_us, last_us = ([None] * n for _ in range(4))
+    in_flight = deque()  # (Step, its start, its end)
+    now_us = end_us = iterations = peak_running = preemptions = 0
     gaps_us = Counter()
-    now_us = step = peak_running = head = preemptions = resumed_tokens = hit_tokens = 0
 
-    while head < n or waiting or decoding or partial is not None:
-        if not (waiting or decoding or partial is not None):
-            now_us = max(now_us, arrivals_us[queue[head]])
-        while head < n and arrivals_us[queue[head]] <= now_us:
-            waiting.append(queue[head])
-            head += 1
-        start_us, budget = now_us, max_num_batched_tokens
-        chunks, complete, preempted, moved_tokens = [], [], [], 0
+    while True:
+        while on_the_way and issued_us[on_the_way[0]] + overhead_us <= now_us:
+            scheduler.waiting.append(asked[on_the_way.popleft()])
+        if scheduler.waiting or scheduler.running:
+            step = scheduler.schedule()
+            start_us = max(end_us, now_us)
+            end_us = start_us + duration_us(step, step_us, swap_us)
+            in_flight.append((step, start_us, end_us))
+            iterations += 1
+            preemptions += len(step.preempted)
+            peak_running = max(peak_running, len(scheduler.running))
+            if asynchronous and len(in_flight) < 2:
+                continue
+        elif not in_flight and not on_the_way:
+            break
+        elif not in_flight:
+            now_us = issued_us[on_the_way[0]] + overhead_us
+            continue
 
-        # Running requests first. The budget reaches for all: whoever was admitted got a token in that step, after all
-        # the others. Memory may not: then the one admitted last is preempted, until it does. (vLLM asks one by one, and
-        # evicts when one finds no block; who is left, and the blocks that are taken, are the same.)
-        taken = 0
-        while True:
-            rows = len(decoding)
-            due = decoding.blocks_due(step) - taken
-            if due <= pool.free():  # those that decode were admitted before a half-done prompt: they take theirs first
-                pool.take(due)
-                taken += due
-                if partial is None:
-                    break
-                chunk = min(length[partial] - partial_computed, budget - rows)
-                needed = pool.blocks(partial_computed + chunk) - pool.blocks(partial_computed)
-                if needed <= pool.free():
-                    pool.take(needed)
-                    break
-            if partial is not None:
-                victim, computed, partial = partial, partial_computed, None
-            else:
-                victim, computed = decoding.remove_last(step)
-                length[victim] = computed + 1
-                left_us[victim] = start_us
-            pool.release(victim, computed)
-            waiting.appendleft(victim)
-            preempted.append(victim)
-            resumed_tokens += computed
-            if swap_us:
-                kept[victim] = computed
-                moved_tokens += computed
-        budget -= rows
-        served, cached = rows, decoding.cached_tokens(step)
-        scheduled = [(position, 1) for position in decoding.birth] if log is not None else []
-        if partial is not None:
-            budget -= chunk
-            chunks.append(Chunk(chunk, partial_computed, partial_computed + chunk == length[partial]))
-            scheduled.append((partial, chunk))
-            partial_computed += chunk
-            pool.remember(partial, partial_computed)
-            if chunks[0].last:
-                complete.append(partial)
-                partial = None
-
-        # Then the waiting ones, in order, until the first that cannot be admitted.
-        running = len(decoding) + len(complete) + (partial is not None)
-        while waiting and not preempted and budget > 0 and running < max_num_seqs:
-            position = waiting[0]
-            hits = pool.hits(position, length[position])
-            computed = kept[position] or len(hits) * block_size
-            tokens = min(length[position] - computed, budget)
-            if not chunked_prefill and tokens < length[position] - computed:
-                break
-            if reserve_full_prompt and pool.takes(hits, length[position]) > pool.free():
-                break
-            if pool.takes(hits, computed + tokens) > pool.free():
-                break
-            waiting.popleft()
-            running += 1
-            budget -= tokens
-            pool.share(position, hits)
-            pool.take(pool.blocks(computed + tokens) - len(hits))
-            pool.remember(position, computed + tokens)
-            hit_tokens += len(hits) * block_size
-            moved_tokens += kept[position]
+        # The oldest step is over.
+        step, start_us, now_us = in_flight.popleft()
+        finished = scheduler.update(step)
+        for request, *_, last in step.chunks:
+            position = request.position
             if admitted_us[position] is None:
                 admitted_us[position] = start_us
-            if kept[position] >= prompt_tokens[position]:  # back from the host, it decodes where it was
-                rows += 1
-                cached += computed
-            else:
-                chunks.append(Chunk(tokens, computed, computed + tokens == length[position]))
-            kept[position] = 0
-            scheduled.append((position, tokens))
-            if computed + tokens == length[position]:
-                complete.append(position)
-            else:
-                partial, partial_computed = position, computed + tokens
-        peak_running = max(peak_running, running)
-        free = pool.free()
-
-        # One iteration: every sequence that was served and has nothing left to prefill emits a token.
-        now_us += step_us(chunks, rows, cached)
-        if moved_tokens:
-            now_us += swap_us(moved_tokens)
-        gaps_us[now_us - start_us] += served
-        for position in complete:
-            if first_token_us[position] is None:
+            if last and first_token_us[position] is None:
                 first_token_us[position] = now_us
-            elif position in left_us:
-                gaps_us[now_us - left_us.pop(position)] += 1
-            birth = step + 1 - length[position]
-            decoding.add(position, birth, birth + prompt_tokens[position] + output_tokens[position] - 2)
-        end_us = now_us
-        step += 1
-
-        # Nothing changes until the next sequence ends, the next arrival can be admitted, a prompt has its last chunk, or
-        # memory may run out: a row takes a block in as many steps as a block has tokens, and the first one at once.
-        rows = len(decoding)
-        chunk = 0 if partial is None else max_num_batched_tokens - rows
-        stuck = waiting and not chunks and (reserve_full_prompt or prefixes is None)  # lost hits could let it in
-        blocked = running == max_num_seqs or chunk or stuck  # the waiting ones
-        if log is None and not preempted and rows + chunk:
-            steps = max(0, pool.free() - rows - 1) * block_size // (rows + chunk)
-            if rows:
-                steps = min(steps, decoding.next_end() + 1 - step)
-            if chunk:
-                steps = min(steps, (length[partial] - partial_computed - 1) // chunk)
-            pass_us = step_us([Chunk(chunk, partial_computed, False)] if chunk else [], rows, 0)
-            if not blocked and (waiting or head < n):
-                soon_us = now_us if waiting else arrivals_us[queue[head]]
-                steps = min(steps, max(0, -((now_us - soon_us) // pass_us)))
-            if steps > 0:
-                pool.take(decoding.blocks_due(step, steps))
-                if chunk:
-                    pool.take(pool.blocks(partial_computed + steps * chunk) - pool.blocks(partial_computed))
-                    partial_computed += steps * chunk
-                    pool.remember(partial, partial_computed)
-                gaps_us[pass_us] += rows * steps
-                now_us += steps * pass_us
-                step += steps
-
-        finished = decoding.finish(step - 1)
+            elif last:
+                gaps_us[now_us - last_us[position]] += 1
+            if last:
+                last_us[position] = now_us
         for position in finished:
             finished_us[position] = now_us
-            pool.release(position, prompt_tokens[position] + output_tokens[position] - 1)
-        preemptions += len(preempted)
+            if unsent:
+                issued_us[unsent[0]] = now_us
+                on_the_way.append(unsent.popleft())
         if log is not None:
-            log.append(Step(start_us, end_us, scheduled, preempted, finished, free))
+            scheduled = [(chunk.request.position, chunk.tokens) for chunk in step.chunks]
+            log.append(LogLine(start_us, now_us, scheduled, step.preempted, finished, step.free))
 
-    gaps_us += Counter()  # without the zeros
-    return Schedule(admitted_us, first_token_us, finished_us, step, peak_running, gaps_us,
-                    preemptions, resumed_tokens, hit_tokens)
+    return Schedule(admitted_us, first_token_us, finished_us, iterations, peak_running, gaps_us,
+                    preemptions, scheduler.resumed_tokens, scheduler.hit_tokens, issued_us)
+
+
+# --- recorded cases -------------------------------------------------------------------------------
+
+
+def decisions(case):
+    """What our scheduler decides on a recorded Case: a line a step. Here the clock counts steps. Raises BadInput."""
+    requests = case.requests
+    refuse_what_cannot_fit(requests, case.max_num_seqs, case.kv_blocks, case.block_size, case.max_num_batched_tokens,
+                           case.chunked_prefill)
+    scheduler = Scheduler(case.max_num_seqs, case.kv_blocks, case.block_size, case.max_num_batched_tokens,
+                          case.chunked_prefill, case.reserve_full_prompt, case.prefix_caching)
+    coming = deque(sorted(range(len(case.arrivals)), key=case.arrivals.__getitem__))
+    asked = [Request(*request) for request in zip(range(len(coming)), *requests, case.prefixes)]
+    in_flight, lines = deque(), []
+    while coming or scheduler.waiting or scheduler.running:
+        while coming and case.arrivals[coming[0]] <= len(lines) + len(in_flight):
+            scheduler.waiting.append(asked[coming.popleft()])
+        in_flight.append(scheduler.schedule())
+        if len(in_flight) > case.asynchronous:
+            lines.append(line(len(lines), in_flight[0], scheduler.update(in_flight.popleft())))
+    return lines + [line(len(lines), step, []) for step in in_flight]
+
+
+def line(number, step, finished):
+    """step|request:tokens,...|preempted,...|finished,...|free blocks"""
+    scheduled = ",".join(f"{chunk.request.position}:{chunk.tokens}" for chunk in step.chunks)
+    preempted, ended = (",".join(map(str, positions)) for positions in (step.preempted, finished))
+    return f"{number}|{scheduled}|{preempted}|{ended}|{step.free}"
 
 
 def main():
-    from paged_replay import replay  # here, because paged_replay.py takes its scheduler from this file
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replay", type=Path, default=CASES_FILE, metavar="FILE",
                         help="recorded cases, logs/NAME.log.gz beside them (default: fixtures/vllm/cases.json)")
-    sys.exit(1 if replay(parser.parse_args().replay) else 0)
+    sys.exit(1 if replay(parser.parse_args().replay, decisions) else 0)
 
 
 if __name__ == "__main__":

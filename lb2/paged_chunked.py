@@ -14,7 +14,8 @@ from collections import Counter
 from command_line import arguments, progress, run
 from common import aligned, load_requests, percentile, save, table
 from cost_model import Costs, load_costs
-from paged import UNLIMITED, schedule, step_of
+from paged import UNLIMITED
+from paged_fast import schedule
 from queueing import DRAWS, at_rate, unit_arrivals
 
 RPS = 10
@@ -28,8 +29,9 @@ def name(budget):
 
 
 def play(requests, arrivals_us, budget, costs):
-    """(the arrivals in us, the paged Schedule of one draw)."""
-    return arrivals_us, schedule(requests, MAX_NUM_SEQS, arrivals_us, step_of(costs), max_num_batched_tokens=budget)
+    """The Schedule of one draw of arrivals, in us."""
+    return schedule(requests, MAX_NUM_SEQS, arrivals_us, costs, max_num_batched_tokens=budget,
+                    overhead_us=costs.overhead_us)
 
 
 def measure(requests, budget, costs=Costs()):
@@ -37,10 +39,8 @@ def measure(requests, budget, costs=Costs()):
     ttfts_us, gaps_us, span_us = [], Counter(), 0
     draws = (at_rate(unit_arrivals(seed, len(requests.prompt_tokens)), RPS) for seed in range(DRAWS))
     plays = (play(requests, arrivals_us, budget, costs) for arrivals_us in draws)
-    for arrivals_us, result in progress(plays, DRAWS):
-        ttfts_us.extend(
-            first - arrival + costs.overhead_us for first, arrival in zip(result.first_token_us, arrivals_us)
-        )
+    for result in progress(plays, DRAWS):
+        ttfts_us.extend(first - issued for first, issued in zip(result.first_token_us, result.issued_us))
         gaps_us.update(result.gaps_us)
         span_us += max(result.finished_us)
     p99_itl_us = percentile(list(gaps_us.elements()), 99) if gaps_us else 0

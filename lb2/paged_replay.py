@@ -1,106 +1,115 @@
-"""Does our paged scheduler decide what vLLM's did, step by step? (Run it as paged.py --replay FILE.)
+"""Does our paged scheduler decide what vLLM's did, step by step?  (python3 lb2/paged.py --replay FILE)
 
-A recorded case has a name, a config, requests (arrivals in steps) and what was expected: the sha256 of its decisions,
-one line a step, `step|request:tokens,...|preempted,...|finished,...|free`, and sometimes the lines themselves. Where a
-case differs, the first step that does is shown, ours and theirs; theirs come from the case or from logs/NAME.log(.gz)
-beside the file.
+This module reads recorded cases and compares. It schedules nothing. A case has a name, the
+configuration of the server, its requests (arrivals in steps), and what was recorded: the sha256 of
+the decisions, one line a step,
+
+    step|request:tokens,...|preempted,...|finished,...|free blocks
+
+and sometimes the lines themselves. Other lines are looked for in logs/NAME.log or .log.gz beside
+the file (of an asynchronous case, in logs/async_NAME too). Where a case differs, the first step
+that does is shown, ours and theirs.
 """
 
 import hashlib
-import json
 import os
 from pathlib import Path
+from typing import NamedTuple
 
-from inputs import BadInput, Requests, read_text, shown
-from paged import schedule
+from inputs import MOST, BadInput, Requests, parse_json, read_text, shown
 
-CONFIG = {"max_num_seqs": int, "max_num_batched_tokens": int, "block_size": int, "kv_blocks": int,
-          "prefix_caching": bool, "chunked_prefill": bool, "reserve_full_prompt": bool}
-REQUEST = {"arrival_step": int, "prompt_tokens": int, "output_tokens": int}
+MOST_TOKENS = 1_000_000  # of all requests of a case; each may be a step of its own
+MOST_STEPS = 1_000_000  # before the last arrival
+
+
+class Case(NamedTuple):
+    """A recorded case. Of the last two, one may be None."""
+
+    name: str
+    asynchronous: bool
+    requests: Requests
+    arrivals: list  # the step in which each request is there
+    prefixes: list  # for each request [(name, tokens)] or []
+    max_num_seqs: int
+    kv_blocks: int
+    block_size: int
+    max_num_batched_tokens: int
+    chunked_prefill: bool
+    reserve_full_prompt: bool
+    prefix_caching: bool
+    decisions_sha256: str
+    decisions: list  # of lines
 
 
 def load_cases(path):
-    """Read and check a list of cases. Raises BadInput or OSError."""
-    try:
-        cases = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: not JSON: {error}") from None
-    if not isinstance(cases, list) or not cases:
-        raise BadInput(f"{path}: expected a JSON list of recorded cases")
-    for number, case in enumerate(cases):
-        where = f"{path}: case {number}"
-        check(where, case, {"name": str, "config": dict, "requests": list, "expected": dict})
-        check(f"{where}: config", case["config"], CONFIG)
-        known = "decisions" if "decisions" in case["expected"] else "decisions_sha256"
-        check(f"{where}: expected", case["expected"], {known: list if known == "decisions" else str})
-        if not all(isinstance(line, str) for line in case["expected"].get("decisions", [])):
-            raise BadInput(f"{where}: expected: decisions: expected a list of lines")
-        if not case["requests"]:
-            raise BadInput(f"{where}: requests is empty")
-        for position, request in enumerate(case["requests"]):
-            at = f"{where}: request {position}"
-            check(at, request, REQUEST)
-            if min(request["prompt_tokens"], request["output_tokens"]) < 1 or request["arrival_step"] < 0:
-                raise BadInput(f"{at}: expected counts from 1 and an arrival from 0")
-            if request.get("prefix_id") is not None:
-                check(at, request, {"prefix_tokens": int})
-                if not isinstance(request["prefix_id"], (str, int)):
-                    raise BadInput(f"{at}: prefix_id: expected a name, found {shown(request['prefix_id'])}")
-                if not 0 <= request["prefix_tokens"] <= request["prompt_tokens"]:
-                    raise BadInput(f"{at}: prefix_tokens: expected 0 to prompt_tokens, found {request['prefix_tokens']}")
+    """The recorded cases of a file. Raises BadInput or OSError."""
+    records = parse_json(path, read_text(path))
+    if not isinstance(records, list) or not records:
+        raise BadInput(f"{path}: expected a JSON list of recorded cases, found {shown(records)}")
+    cases = []
+    for number, record in enumerate(records):
+        try:
+            cases.append(case_of(record))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise BadInput(f"{path}: case {number}: not as it is recorded: {what}") from None
     return cases
 
 
-def check(where, record, fields):
-    if not isinstance(record, dict):
-        raise BadInput(f"{where}: expected an object")
-    for name, kind in fields.items():
-        if type(record.get(name)) is not kind:
-            raise BadInput(f"{where}: {name}: expected {kind.__name__}, found {json.dumps(record.get(name))[:40]}")
+def case_of(record):
+    """The Case in a JSON record. Raises whatever a wrong one leads to."""
+    config, requests, expected = record["config"], record["requests"], record["expected"]
+    prompts = [whole(request, "prompt_tokens", 1, MOST_TOKENS) for request in requests]
+    outputs = [whole(request, "output_tokens", 1, MOST_TOKENS) for request in requests]
+    if not 1 <= sum(prompts) + sum(outputs) <= MOST_TOKENS:
+        raise ValueError(f"expected requests of up to {MOST_TOKENS:,} tokens in all, found {sum(prompts) + sum(outputs)}")
+    arrivals = [whole(request, "arrival_step", 0, MOST_STEPS) for request in requests]
+    prefixes = [[] for _ in requests]
+    for request, prompt, prefix in zip(requests, prompts, prefixes):
+        if request.get("prefix_id") is not None:
+            prefix.append((of_type(request, "prefix_id", (str, int)), whole(request, "prefix_tokens", 0, prompt)))
+    limits = [whole(config, key, 1, MOST) for key in ("max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens")]
+    switches = [of_type(config, key, bool) for key in ("chunked_prefill", "reserve_full_prompt", "prefix_caching")]
+    lines, digest = expected.get("decisions"), expected.get("decisions_sha256")
+    if lines is not None:
+        lines = [of_type({"decisions": line}, "decisions", str) for line in lines]
+    if lines is None or digest is not None:
+        digest = of_type(expected, "decisions_sha256", str)
+    asynchronous = bool(config.get("async_scheduling"))
+    return Case(of_type(record, "name", str), asynchronous, Requests(prompts, outputs), arrivals, prefixes,
+                *limits, *switches, digest, lines)
 
 
-def decisions(case):
-    """Our lines for a case. Raises BadInput where a request could never fit."""
-    config, requests, steps = case["config"], case["requests"], []
-    prefixes = [[(r["prefix_id"], r["prefix_tokens"])] if r.get("prefix_id") is not None else [] for r in requests]
-    schedule(
-        Requests([r["prompt_tokens"] for r in requests], [r["output_tokens"] for r in requests]),
-        config["max_num_seqs"],
-        [r["arrival_step"] for r in requests],
-        step_us=lambda chunks, rows, cached: 1,  # the clock counts steps
-        kv_blocks=config["kv_blocks"],
-        block_size=config["block_size"],
-        max_num_batched_tokens=config["max_num_batched_tokens"],
-        chunked_prefill=config["chunked_prefill"],
-        reserve_full_prompt=config["reserve_full_prompt"],
-        prefixes=prefixes if config["prefix_caching"] else None,
-        log=steps,
-    )
-    lines = []
-    for step in steps:
-        while len(lines) < step.start_us:  # nobody was there
-            lines.append(f"{len(lines)}||||{config['kv_blocks']}")
-        scheduled = ",".join(f"{position}:{tokens}" for position, tokens in step.scheduled)
-        preempted, finished = (",".join(map(str, positions)) for positions in (step.preempted, step.finished))
-        lines.append(f"{step.start_us}|{scheduled}|{preempted}|{finished}|{step.free}")
-    return lines
+def whole(record, key, least, most):
+    value = of_type(record, key, int)
+    if not least <= value <= most:
+        raise ValueError(f"{key}: expected {least} to {most:,}, found {shown(value)}")
+    return value
+
+
+def of_type(record, key, kind):
+    value = record[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f"{key}: found {shown(value)}")
+    return value
 
 
 def recorded(case, folder):
-    """Their lines for a case, or None where only the checksum is known."""
-    if "decisions" in case["expected"]:
-        return case["expected"]["decisions"]
-    for path in (folder / f"{case['name']}.log", folder / f"{case['name']}.log.gz"):
-        if os.path.isfile(path):  # False, too, for a name that no file can have
-            return read_text(path).splitlines()
+    """Their lines for a case, or None where only the checksum is known. Raises BadInput or OSError."""
+    if case.decisions is not None:
+        return case.decisions
+    for name in [f"async_{case.name}", case.name] if case.asynchronous else [case.name]:
+        for path in (folder / f"{name}.log", folder / f"{name}.log.gz"):
+            if os.path.isfile(path):  # False, too, for a name that no file can have
+                return read_text(path).splitlines()
     return None
 
 
-def verdict(case, folder):
+def verdict(case, decide, folder):
     """(does it match?, the line or lines that say so)."""
-    name = case["name"].encode("ascii", "backslashreplace").decode("ascii")
+    name = case.name.encode("ascii", "backslashreplace").decode("ascii")
     try:
-        ours = decisions(case)
+        ours = decide(case)
     except BadInput as error:
         return False, f"{name}: can never finish: {error}"
     try:
@@ -108,24 +117,23 @@ def verdict(case, folder):
     except (BadInput, OSError) as error:
         return False, f"{name}: its log cannot be read: {error}"
     digest = hashlib.sha256("".join(line + "\n" for line in ours).encode("ascii")).hexdigest()
-    if case["expected"].get("decisions_sha256", digest if ours == theirs else None) == digest:
+    if digest == case.decisions_sha256 or (case.decisions_sha256 is None and ours == theirs):
         return True, f"{name}: all {len(ours)} steps match"
     if theirs is None:
         return False, f"{name}: differs; only the checksum is known, not the steps"
-    both = zip([*ours, *["(over)"] * len(theirs)], [*theirs, *["(over)"] * len(ours)])
-    for ours_line, theirs_line in both:
-        if ours_line != theirs_line:
-            return False, f"{name}: differs first here\n  ours   {ours_line}\n  theirs {theirs_line}"
+    for our_line, their_line in zip([*ours, *["(over)"] * len(theirs)], [*theirs, *["(over)"] * len(ours)]):
+        if our_line != their_line:
+            return False, f"{name}: differs first here\n  ours   {our_line}\n  theirs {their_line}"
     return False, f"{name}: differs from its checksum, but not from the steps recorded beside it"
 
 
-def replay(path):
-    """Replay every case of a file, say what came of each; returns how many differ."""
+def replay(path, decide):
+    """Replay every case of a file and print what came of each. decide: Case -> our lines. Returns how many differ."""
     path = Path(path)
     cases = load_cases(path)
     differ = 0
     for case in cases:
-        same, text = verdict(case, path.parent / "logs")
+        same, text = verdict(case, decide, path.parent / "logs")
         differ += not same
         print(text)
     print(f"{len(cases)} cases, {differ} differ")
