@@ -23,7 +23,7 @@ from functools import cache
 from multiprocessing import active_children
 from typing import NamedTuple
 
-import paged
+import paged_fast
 from command_line import amount, arguments, count, progress, run
 from common import pairs, percentile, save, table
 from cost_model import Costs, load_costs
@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
     requests: Requests
     arrivals_us: list  # None: the file has none
-    prefixes: list  # for paged.schedule
+    prefixes: list  # for paged_fast.schedule
     costs: Costs
     max_num_batched_tokens: int
     kv_blocks: int
@@ -108,8 +108,8 @@ def play(problem, max_num_seqs, arrivals_us, positions=None):
     if positions is not None:
         requests = Requests(*([column[i] for i in positions] for column in requests))
         prefixes = prefixes and [prefixes[i] for i in positions]
-    result = paged.schedule(
-        requests, max_num_seqs, arrivals_us, paged.step_of(problem.costs), problem.kv_blocks, BLOCK_SIZE,
+    result = paged_fast.schedule(
+        requests, max_num_seqs, arrivals_us, problem.costs, problem.kv_blocks, BLOCK_SIZE,
         problem.max_num_batched_tokens, prefixes=prefixes,
     )
     issued_us = arrivals_us or closed_loop_issues(result.finished_us, max_num_seqs)
@@ -363,7 +363,7 @@ def main():
     print(f"{args.requests.name}: {trace}")
     if args.kv_tokens is not None and args.kv_tokens < BLOCK_SIZE:
         raise BadInput(f"--kv-tokens: expected at least one block of {BLOCK_SIZE}, found {args.kv_tokens}")
-    kv_blocks = args.kv_tokens // BLOCK_SIZE if args.kv_tokens else paged.UNLIMITED
+    kv_blocks = args.kv_tokens // BLOCK_SIZE if args.kv_tokens else paged_fast.UNLIMITED
     problem = Problem(trace.requests, trace.arrivals_us, trace.prefixes, costs, args.max_num_batched_tokens, kv_blocks,
                       args.target_ttft_ms, args.target_tpot_ms)
     limits = sorted(set(args.max_num_seqs))

@@ -11,7 +11,7 @@ Your own server: plan_measured.py --calibrate closed_01.json closed_16.json --pr
 from pathlib import Path
 from typing import NamedTuple
 
-import paged
+import paged_fast
 from plan_calibrate import costs_line, fit, load_bench
 from command_line import count, parser_of, run
 from common import aligned, percentile, save, table
@@ -49,8 +49,8 @@ def predicted(bench, costs, max_num_seqs, max_num_batched_tokens):
     requests = Requests(bench.prompt_tokens, bench.output_tokens)
     arrivals_us = None if bench.closed else [round(1e6 * start) for start in bench.starts_s]
     limit = min(max_num_seqs, bench.concurrency) if bench.closed else max_num_seqs
-    result = paged.schedule(
-        requests, limit, arrivals_us, paged.step_of(costs), max_num_batched_tokens=max_num_batched_tokens
+    result = paged_fast.schedule(
+        requests, limit, arrivals_us, costs, max_num_batched_tokens=max_num_batched_tokens
     )
     issued_us = arrivals_us or closed_loop_issues(result.finished_us, bench.concurrency)
     ttfts_us = [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, issued_us)]
