@@ -221,7 +221,7 @@ class Scheduler:
             if request.emits_no_more():  # its last token is in flight; it keeps its slot and its blocks till then
                 continue
             tokens = min(request.length() - request.computed, budget)
-            while memory.takes(request.blocks, request.computed + tokens) > memory.free():
+            while memory.blocks(request.computed + tokens) - len(request.blocks) > memory.free():
                 victim = self.running.pop()
                 moved += self.preempt(victim)
                 preempted.append(victim.position)
