@@ -196,8 +196,11 @@ class Blocks:
 
 
 class Scheduler:
-    """Decides step after step. It knows no time. Whoever drives it may call schedule() before the update() of the step
-    before: then that step is in flight, and nothing else changes."""
+    """Decides step after step. It knows no time.
+
+    Synchronous: schedule() decides a step, and update() takes in its results. Asynchronous: the next step is decided
+    before the update() of the last one, which is in flight meanwhile. Nothing else differs.
+    """
 
     def __init__(self, max_num_seqs, kv_blocks=UNLIMITED, block_size=16, max_num_batched_tokens=UNLIMITED,
                  chunked_prefill=True, reserve_full_prompt=True, caching=False, swap=False):
@@ -273,8 +276,7 @@ class Scheduler:
         return request.kept
 
     def update(self, step):
-        """The step is over: its tokens are there. Frees the blocks of the requests that have all of theirs, and returns
-        their positions."""
+        """The step is over, its tokens are there. Free the blocks of those that have all; returns their positions."""
         finished = []
         for request in (chunk.request for chunk in step.chunks if chunk.last):
             request.in_flight -= 1
@@ -282,7 +284,8 @@ class Scheduler:
             self.memory.remember(request, request.computed - request.in_flight)
             if request.generated == request.output_tokens:
                 finished.append(request.position)
-                (self.running if request in self.running else self.waiting).remove(request)  # waiting: preempted since
+                queue = self.running if request in self.running else self.waiting  # waiting: preempted in the meantime
+                queue.remove(request)
                 self.memory.release(request)
         return finished
 
@@ -332,9 +335,8 @@ def duration_us(step, step_us, swap_us):
     """The time of a Step. One in which nothing is scheduled takes none."""
     prefills = [chunk for chunk in step.chunks if chunk.prefill]
     decoding = [chunk.cached for chunk in step.chunks if not chunk.prefill]
-    return (step_us(prefills, len(decoding), sum(decoding)) if step.chunks else 0) + (
-        swap_us(step.moved) if step.moved else 0
-    )
+    computing_us = step_us(prefills, len(decoding), sum(decoding)) if step.chunks else 0
+    return computing_us + (swap_us(step.moved) if step.moved else 0)
 
 
 def refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill):
@@ -458,7 +460,7 @@ def decisions(case):
 
 
 def line(number, step, finished):
-    """step|request:tokens,...|preempted,...|finished,...|free blocks"""
+    """One Step as a log has it: step|request:tokens,...|preempted,...|finished,...|free blocks."""
     scheduled = ",".join(f"{chunk.request.position}:{chunk.tokens}" for chunk in step.chunks)
     preempted, ended = (",".join(map(str, positions)) for positions in (step.preempted, finished))
     return f"{number}|{scheduled}|{preempted}|{ended}|{step.free}"
