@@ -18,7 +18,8 @@ import orca_iteration
 import orca_request
 from command_line import run
 from common import aligned, save, table
-from orca_model import ASSUMPTIONS, FULL_LENGTH_SLOTS
+from orca_model import FULL_LENGTH_SLOTS
+from orca_words import ASSUMPTIONS
 from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps
 
 ONE, BATCH, MANY = ("request", 1), ("request", 8), ("iteration", 32)

@@ -11,7 +11,8 @@ from command_line import run
 from common import aligned, save, table
 from inputs import Requests
 from orca_curves import at_once_rps, curve, name, peak_rps
-from orca_model import ASSUMPTIONS
+
+from orca_words import ASSUMPTIONS
 from orca_workload import Workload, arguments, chosen_workload
 
 LENGTHS = ((32, 32), (256, 256))  # prompt and output tokens

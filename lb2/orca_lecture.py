@@ -16,9 +16,10 @@ from common import aligned
 from orca_curves import RATES_RPS, curve, peak_rps
 from orca_homogeneous import BATCH, LENGTHS, SAME_LIMIT, equal_lengths
 from orca_homogeneous import RATES_RPS as EQUAL_RATES_RPS
-from orca_model import ASSUMPTIONS
+
 from orca_reservation import measure
 from orca_waste import at_rate
+from orca_words import ASSUMPTIONS
 from orca_workload import RECORDED, arguments, chosen_workload, load_workload
 
 LECTURE = (  # what, as printed, unit; in the order of numbers()

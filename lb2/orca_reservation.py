@@ -21,7 +21,8 @@ from command_line import run
 from common import aligned, save, table
 from inputs import BadInput
 from orca_iteration import Outcome
-from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
+from orca_model import CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
+from orca_words import ASSUMPTIONS
 from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps
 
 MAX_BATCH = 64

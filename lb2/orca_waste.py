@@ -14,7 +14,8 @@ from typing import NamedTuple
 import orca_request
 from command_line import run
 from common import aligned, save, table
-from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, FULL_LENGTH_SLOTS, MAX_SEQ_TOKENS
+from orca_model import CAPACITY_TOKENS, FULL_LENGTH_SLOTS, MAX_SEQ_TOKENS
+from orca_words import ASSUMPTIONS
 from orca_workload import arguments, arrivals_at, chosen_workload
 
 RATES_RPS = (1, 2, 4)
