@@ -3,7 +3,6 @@
     print(ASSUMPTIONS)             two lines; every demo begins with them
     notice("memory is full.")      prints "Notice: memory is full.", in lines of at most 100 columns
     decimals([0.5, 12])            -> ["0.500", "12.000"]
-    percent(0.2665)                -> "27 %"
 """
 
 from textwrap import fill
@@ -13,9 +12,9 @@ from orca_model import BANDWIDTH_SHARE, FLOP_SHARE, MEMORY_SHARE, OVERHEAD_US
 COLUMNS = 100
 
 ASSUMPTIONS = (
-    "Computed by a roofline, not measured: GPT-3 13B on one A100-40GB. Assumed: kernels reach\n"
-    f"{FLOP_SHARE:.0%} of its FLOP/s and {BANDWIDTH_SHARE:.0%} of its bandwidth, an iteration costs "
-    f"{OVERHEAD_US / 1000:g} ms on top, {MEMORY_SHARE:.0%} of the memory is usable."
+    "GPT-3 13B on one A100-40GB, by a roofline and not measured. Assumed: kernels reach "
+    f"{FLOP_SHARE:.0%} of its\nFLOP/s and {BANDWIDTH_SHARE:.0%} of its bandwidth, an iteration costs "
+    f"{OVERHEAD_US / 1000:g} ms on top, {MEMORY_SHARE:.0%} of its memory is usable."
 )
 
 
@@ -26,7 +25,3 @@ def notice(text):
 
 def decimals(numbers):
     return [f"{number:.3f}" for number in numbers]
-
-
-def percent(share):
-    return f"{100 * share:.0f} %"

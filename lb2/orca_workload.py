@@ -109,14 +109,21 @@ def arrivals_at(workload, rate_rps):
 # --- measures -------------------------------------------------------------------------------------
 
 
-def throughput_rps(arrivals_us, finished_us):
-    """Requests per second: those after the warm-up, by the time from the first one's arrival to the last finish."""
-    warm = len(arrivals_us) // 5
+def warm_up(requests):
+    """How many of the first requests are left out of the measures."""
+    return len(requests) // 5
+
+
+def throughput_rps(arrivals_us, finished_us, warm):
+    """Requests served per second, without the first `warm` ones.
+
+    The others are divided by the time from the first one's arrival to the last one's finish.
+    """
     return (len(arrivals_us) - warm) * 1e6 / (max(finished_us[warm:]) - arrivals_us[warm])
 
 
 def p50_ms_per_token(output_tokens, arrivals_us, finished_us):
     """Normalized latency in ms: p50, the median, of (finish - arrival) / output tokens after the warm-up."""
-    warm = len(arrivals_us) // 5
-    measured = list(zip(output_tokens, arrivals_us, finished_us))[warm:]
+    warm = warm_up(arrivals_us)
+    measured = zip(output_tokens[warm:], arrivals_us[warm:], finished_us[warm:])
     return median((finished - arrival) / tokens for tokens, arrival, finished in measured) / 1000
