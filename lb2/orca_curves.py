@@ -14,10 +14,10 @@ It ignores that the length of an output is not known beforehand: that is the que
 
 from typing import NamedTuple
 
-from command_line import run
+from command_line import run, say
 from common import aligned, save, table
-from orca_systems import HIGHEST_RPS, at_once_rps, curve, highest_within, name, peak_rps
-from orca_words import ASSUMPTIONS, decimals, notice
+from orca_model import ASSUMPTIONS
+from orca_systems import HIGHEST_RPS, at_once_rps, curve, decimals, highest_within, name, peak_rps
 from orca_workload import arguments, chosen_workload
 
 ONE, BATCH, MANY = ("request", 1), ("request", 8), ("iteration", 32)
@@ -68,39 +68,33 @@ def show(curves):
 
 
 def notice_target(curves):
-    """What the batch and the widest system serve within the target, and whether that is all they can."""
-    slow, fast = curves.best[BATCH], curves.best[MANY]
-    factor = f", {fast.throughput_rps / slow.throughput_rps:.1f} times as much" if slow.throughput_rps else ""
-    notice(
-        f"within the target of {curves.target_ms:.1f} ms per token {name(BATCH)} serves {slow.throughput_rps:.2f} "
-        f"requests/s and {name(MANY)} {fast.throughput_rps:.2f}{factor}."
-    )
+    """What the batch and the widest system serve within the target, and which systems never miss it."""
+    slow, fast = curves.best[BATCH].throughput_rps, curves.best[MANY].throughput_rps
+    factor = f", {fast / slow:.1f} times as much" if slow else ""
+    say(f"Notice: within the target of {curves.target_ms:.1f} ms per token {name(BATCH)} serves {slow:.2f} "
+        f"requests/s and {name(MANY)} {fast:.2f}{factor}.")
     unlimited = [name(system) for system, best in curves.best.items() if best.rate_rps > 0.999 * HIGHEST_RPS]
     if unlimited:
-        notice(f"no limit was found for {', '.join(unlimited)}: the target holds up to {HIGHEST_RPS} requests/s.")
+        say(f"Notice: the target holds up to {HIGHEST_RPS} requests/s, the highest rate tried, for "
+            f"{', '.join(unlimited)}.")
 
 
 def notice_peak(curves):
-    """The highest throughput of the table is below what the system can do."""
+    """The highest throughput of the table may be below what the system can do."""
     peak, at_once = peak_rps(curves.points[MANY]), curves.many_at_once_rps
     if at_once > peak:
-        notice(
-            f"the highest throughput of the table is not all that a system can do: {name(MANY)} peaks at {peak:.3f} "
-            f"requests/s, and serves {at_once:.3f} if all requests come at once."
-        )
+        say(f"Notice: the highest throughput of the table is not all that a system can do. {name(MANY)} peaks at "
+            f"{peak:.3f} requests/s, and serves {at_once:.3f} if all requests come at once.")
 
 
 def notice_overload(curves):
-    """Where more requests come than can be served, the measure reads low; the warm-up is why."""
+    """If more requests come than can be served, the measure reads low, and the warm-up is why."""
     last, capacity = curves.points[ONE][-1], curves.one_at_once_rps
     if last.rate_rps > capacity:
-        notice(
-            f"in overload the throughput reads low. {name(ONE)} can serve {capacity:.3f} requests/s, and at "
+        say(f"Notice: in overload the throughput reads low. {name(ONE)} can serve {capacity:.3f} requests/s; at "
             f"{last.rate_rps} requests/s {last.throughput_rps:.3f} is measured, {last.throughput_rps / capacity:.2f} "
-            "of it. The measured time ends with the requests that waited longest, but they are not the cause. "
-            "The warm-up's requests are served in this time, too, and are not counted. "
-            f"Counted with them it is {last.all_rps:.3f}."
-        )
+            "of it. The measured time also serves the warm-up's requests, which are not counted. Counted with them "
+            f"the same run serves {last.all_rps:.3f}.")
 
 
 def main():

@@ -10,11 +10,11 @@ shown beside it, to tell the two apart. Only the arrivals are taken from the wor
 
 from typing import NamedTuple
 
-from command_line import run
+from command_line import run, say
 from common import aligned, save, table
 from inputs import Requests
+from orca_model import ASSUMPTIONS
 from orca_systems import at_once_rps, curve, name, peak_rps
-from orca_words import ASSUMPTIONS, notice
 from orca_workload import Workload, arguments, chosen_workload
 
 LENGTHS = ((32, 32), (256, 256))  # prompt and output tokens
@@ -67,11 +67,9 @@ def notice_gain(lengths, equal):
     peak = equal.peaks[lengths, SAME_LIMIT] / equal.peaks[lengths, BATCH]
     scheduling = equal.at_once[lengths, SAME_SLOTS] / equal.at_once[lengths, BATCH]
     memory = equal.at_once[lengths, SAME_LIMIT] / equal.at_once[lengths, SAME_SLOTS]
-    notice(
-        f"at {lengths[0]} + {lengths[1]} tokens {name(SAME_LIMIT)} peaks {peak - 1:.1%} above {name(BATCH)}. "
+    say(f"Notice: at {lengths[0]} + {lengths[1]} tokens {name(SAME_LIMIT)} peaks {peak - 1:.1%} above {name(BATCH)}. "
         f"If all come at once, scheduling alone ({name(SAME_SLOTS)}) gains {scheduling - 1:.1%}, and the two more "
-        f"slots ({name(SAME_LIMIT)}) gain another {memory - 1:.1%}."
-    )
+        f"slots ({name(SAME_LIMIT)}) gain another {memory - 1:.1%}.")
 
 
 def main():

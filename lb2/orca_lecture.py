@@ -17,13 +17,13 @@ import sys
 
 import orca_homogeneous
 import orca_waste
-from command_line import run
+from command_line import run, say
 from common import aligned
 from orca_curves import BATCH, ONE, RATES_RPS
 from orca_homogeneous import LENGTHS, SAME_LIMIT, equal_lengths
+from orca_model import ASSUMPTIONS
 from orca_reservation import measure
 from orca_systems import curve, name, peak_rps
-from orca_words import ASSUMPTIONS, notice
 from orca_workload import RECORDED, arguments, chosen_workload, load_workload
 
 LECTURE = (  # what, as printed, unit; in the order of numbers()
@@ -116,23 +116,23 @@ def show(wastes, points, peaks, runs, workload):
     notice_gains(peaks)
     differ = verdicts.count(False)
     if workload != load_workload(RECORDED):
-        notice(f"{differ} differ; these are not the requests that the lecture's numbers come from.")
+        say(f"Notice: {differ} differ; these are not the requests that the lecture's numbers come from.")
     elif differ:
         sys.exit(f"{differ} of the lecture's {len(verdicts)} numbers differ")
     else:
-        notice(f"all {len(verdicts)} are the lecture's, to the last digit or within the bound that it prints.")
+        say(f"Notice: all {len(verdicts)} numbers are the lecture's, to the last digit or within the bound that it prints.")
 
 
 def notice_gains(peaks):
-    """The throughputs behind the gains, and what rounding them first does."""
-    pairs = [pair(peaks, lengths) for lengths in LENGTHS]
-    ours = [f"{fast:.2f} and {slow:.2f}" for fast, slow in pairs]
-    gains = [f"{gain_percent(*pair):.1f}" for pair in pairs]
-    notice(
-        f"the gains at equal lengths are computed from throughputs rounded to two decimals, {ours[0]} and {ours[1]} "
-        f"requests/s for {name(SAME_LIMIT)} and {name(BATCH)}. These throughputs are ours, and that the lecture "
-        f"rounded them first is a hypothesis: not rounded they give {gains[0]} % and {gains[1]} %."
-    )
+    """The throughputs behind the gains, and what the hypothesis changes."""
+    ours, gains = [], []
+    for lengths in LENGTHS:
+        fast, slow = pair(peaks, lengths)
+        ours.append(f"{fast:.2f} and {slow:.2f} at {lengths[0]} + {lengths[1]} tokens")
+        gains.append(f"{fast / slow - 1:.1%}")
+    say(f"Notice: the throughputs behind the two gains are ours; the lecture does not print them. {name(SAME_LIMIT)} "
+        f"and {name(BATCH)} serve {' and '.join(ours)}. Hypothesis: the lecture divided such rounded numbers. Not "
+        f"rounded, they give {' and '.join(gains)}.")
 
 
 def main():

@@ -35,6 +35,12 @@ BANDWIDTH_SHARE = 0.80  # assumed: they reach this share of its bandwidth
 MEMORY_SHARE = 0.90  # assumed: weights and cache may fill this share; activations need the rest
 OVERHEAD_US = 1_000  # assumed: kernel launches, sampling and scheduling, in every iteration
 
+ASSUMPTIONS = (
+    "GPT-3 13B on one A100-40GB, by a roofline and not measured. Assumed: kernels reach "
+    f"{FLOP_SHARE:.0%} of its\nFLOP/s and {BANDWIDTH_SHARE:.0%} of its bandwidth, an iteration costs "
+    f"{OVERHEAD_US / 1000:g} ms on top, {MEMORY_SHARE:.0%} of its memory is usable."
+)  # every demo begins with it
+
 PARAMETERS = 12 * LAYERS * HIDDEN**2 + VOCABULARY * HIDDEN  # a layer: attention 4 h^2, feed-forward 8 h^2
 WEIGHT_BYTES = BYTES_PER_VALUE * PARAMETERS
 KV_BYTES_PER_TOKEN = 2 * LAYERS * HIDDEN * BYTES_PER_VALUE  # a key and a value in every layer

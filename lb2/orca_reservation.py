@@ -21,12 +21,11 @@ from typing import NamedTuple
 import orca_iteration
 import orca_stall
 import paged
-from command_line import run
+from command_line import run, say
 from common import aligned, save, table
 from inputs import BadInput
 from orca_iteration import Outcome
-from orca_model import CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
-from orca_words import ASSUMPTIONS, notice
+from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
 from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps, warm_up
 
 MAX_BATCH = 64
@@ -155,29 +154,32 @@ def show(runs, output_tokens):
     print("orca_reservation.csv; reserved and used are the mean numbers of tokens:")
     header = ["rate_rps", "reserve", "reserved", "used", *Measures._fields[2:]]
     print(aligned(header, rows_of(runs)), end="")
-    notice(f"an output has {mean(output_tokens):.0f} of the {MAX_GEN} tokens that max_gen reserves for it, on average.")
+    say(f"Notice: on average an output takes {mean(output_tokens):.0f} of the {MAX_GEN} tokens that max_gen reserves "
+        "for it.")
     notice_memory({mode: runs[max(RATES_RPS), mode] for mode in MODES})
     notice_deadlocks(runs, len(output_tokens))
 
 
 def notice_memory(busiest):
-    """What each mode makes of the memory, and what that means for the latency. busiest: {mode: Measures}."""
-    rate = max(RATES_RPS)
+    """What each mode makes of the memory at the highest rate, and what that does to the latency.
+
+    busiest: {mode: Measures}
+    """
     ratios = [f"{mode} {measures.reserved_per_used:.2f}" for mode, measures in busiest.items()]
-    notice(f"at {rate} requests/s so many tokens are reserved for one that is used: {', '.join(ratios)}.")
     shares = [f"{mode} {measures.mean_used_tokens / CAPACITY_TOKENS:.0%}" for mode, measures in busiest.items()]
-    notice(f"so much of the memory of {CAPACITY_TOKENS:,} tokens is used then: {', '.join(shares)}.")
     latencies = [f"{mode} {m.p50_ms_per_token:.0f}" for mode, m in busiest.items() if m.p50_ms_per_token is not None]
-    notice(f"the median latency is then, in ms per token: {', '.join(latencies)}.")
+    say(f"Notice: tokens reserved for one used, at {max(RATES_RPS)} requests/s: {', '.join(ratios)}.")
+    say(f"Notice: of the {CAPACITY_TOKENS:,} tokens of memory so much is used then: {', '.join(shares)}.")
+    if latencies:
+        say(f"Notice: the median latency is then, in ms per token: {', '.join(latencies)}.")
 
 
 def notice_deadlocks(runs, requests):
     for (rate, mode), measures in runs.items():
         if measures.deadlock_s is not None:
-            notice(
-                f"at {rate} requests/s {mode} deadlocks after {measures.deadlock_s:.1f} s. {measures.finished} of "
-                f"{requests} requests have finished; every running one waits for memory that another one holds."
-            )
+            say(f"Notice: at {rate} requests/s {mode} deadlocks after {measures.deadlock_s:.1f} s, when "
+                f"{measures.finished} of {requests} requests have finished. Every running request waits for memory "
+                "that another one holds.")
 
 
 def main():

@@ -84,3 +84,7 @@ def highest_within(system, workload, target_ms):
 
 def name(system):
     return f"{system[0]} {system[1]}"
+
+
+def decimals(numbers):
+    return [f"{number:.3f}" for number in numbers]

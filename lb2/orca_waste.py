@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import orca_model
 import orca_request
-from command_line import run
+from command_line import run, say
 from common import aligned, save, table
-from orca_model import (CAPACITY_TOKENS, FULL_LENGTH_SLOTS, KV_BYTES_PER_TOKEN, MAX_SEQ_TOKENS, PARAMETERS,
-                        WEIGHT_BYTES, duration)
-from orca_words import ASSUMPTIONS, decimals, notice
+from orca_model import (ASSUMPTIONS, CAPACITY_TOKENS, FULL_LENGTH_SLOTS, KV_BYTES_PER_TOKEN, MAX_SEQ_TOKENS,
+                        PARAMETERS, WEIGHT_BYTES, duration)
+from orca_systems import decimals
 from orca_workload import arguments, arrivals_at, chosen_workload
 
 RATES_RPS = (1, 2, 4)
@@ -154,34 +154,28 @@ def show(runs):
 
 
 def notice_batches(runs):
-    """The batch limit, and what batches hold."""
-    notice(
-        f"each request reserves {MAX_SEQ_TOKENS:,} of the {CAPACITY_TOKENS:,} tokens, so that the batch limit of "
-        f"{MAX_BATCH} becomes {SLOTS}."
-    )
-    held = [f"{w.requests / w.batches:.1f} requests at {rate} requests/s" for rate, (w, _) in runs.items()]
-    notice(f"batches hold {', '.join(held)}.")
+    """The batch limit, and what the batches hold."""
+    say(f"Notice: each request reserves {MAX_SEQ_TOKENS:,} of the {CAPACITY_TOKENS:,} tokens, so the batch limit of "
+        f"{MAX_BATCH} becomes {SLOTS}.")
+    means = [f"{w.requests / w.batches:.1f} at {rate} requests/s" for rate, (w, _) in runs.items()]
+    say(f"Notice: requests in a batch, on average: {', '.join(means)}.")
 
 
 def notice_waste(runs):
-    """What kind the waste is at the highest rate, what it costs on the GPU, and what it costs the requests."""
+    """What kind the waste is at the highest rate, and what it costs the GPU and the requests."""
     rate = max(runs)
     waste, times = runs[rate]
     if not waste.share:
-        notice(f"nothing is computed in vain at {rate} requests/s.")
+        say(f"Notice: nothing is computed in vain at {rate} requests/s.")
         return
     padding = waste.padding_tokens / waste.computed_tokens
-    notice(
-        f"of all positions computed at {rate} requests/s, {padding:.0%} pad prompts and "
-        f"{waste.share - padding:.0%} are decoded in rows whose request has ended."
-    )
+    say(f"Notice: of all positions computed at {rate} requests/s, {padding:.0%} pad prompts and "
+        f"{waste.share - padding:.0%} are decoded in rows whose request has ended.")
     if times.held_s > 1e-6:  # below that it is a rounding error
-        notice(
-            f"the rows in vain cost {times.vain_rows:.1%} of the GPU's time: every iteration reads all weights, "
-            f"however many rows it has. The loss is waiting. A request is held for {times.held_s:.2f} s after its own "
-            f"last token, {times.held_s / (times.own_s + times.held_s):.0%} of its time in the batch, and those in "
-            "line do not get its slot."
-        )
+        say(f"Notice: the rows in vain cost {times.vain_rows:.1%} of the GPU's time: every iteration reads all "
+            f"weights, however many rows it has. The loss is waiting. A request is held for {times.held_s:.2f} s "
+            f"after its own last token, {times.held_s / (times.own_s + times.held_s):.0%} of its time in the batch, "
+            "and nobody in line gets its slot.")
 
 
 def main():
