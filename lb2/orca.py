@@ -1,9 +1,9 @@
 """What did Orca gain by deciding before every iteration? All of the second lab in one command.
 
-It runs the four demos, and compares their results with the numbers that the lecture prints. Each demo
-is also a script of its own, with a question of its own. A system that one demo has played is not
-played again for another. (Demo 1 is the exception: its three runs take a few milliseconds.) Demo 4
-takes half of the time, so it runs in a second process beside the others.
+It runs the four demos, and compares their results with the numbers that the lecture prints. Each
+demo is also a script of its own, with a question of its own. A system that one demo has played is
+not played again for another. (Demo 1 is the exception: its three runs take a few milliseconds.)
+Demo 4 takes half of the time, so it runs in a second process beside the others.
 
     python3 lb2/orca.py        writes the five files of the demos; exit status 1 if a number differs
 """
@@ -18,6 +18,7 @@ import orca_reservation
 import orca_waste
 from command_line import run
 from common import save
+from inputs import BadInput
 from orca_model import ASSUMPTIONS
 from orca_workload import arguments, chosen_workload
 
@@ -36,11 +37,14 @@ def main():
 
     receiving, sending = Pipe(duplex=False)
     Process(target=send_results, args=(sending, workload), daemon=True).start()
-    sending.close()
+    sending.close()  # the second process has its own
     wastes = orca_waste.results(workload)
     curves = orca_curves.results(workload)
     equal = orca_homogeneous.results(workload)
-    runs = receiving.recv()
+    try:
+        runs = receiving.recv()
+    except EOFError:
+        raise BadInput("the second process ended without results; is there enough memory?") from None
 
     texts = orca_waste.files(wastes) | orca_curves.files(curves)
     texts |= orca_homogeneous.files(equal) | orca_reservation.files(runs)

@@ -1,11 +1,12 @@
 """How much load does each scheduler carry before its latency takes off?
 
 As the rate of arrivals rises, each system serves what comes, up to a point: the knee of its curve.
-Beyond the knee the line of waiting requests grows, and waiting dominates the latency. This demo shows
-throughput and median latency per output token (p50: half of the requests are faster) for the request
-level with batches of 1 and 8, and for the iteration level with 8, 16 and 32, as in Orca's Figure 10,
-but on one GPU. Then it seeks, for each system, the highest rate that still meets a latency target
-(SLO, a service-level objective): twice the latency of iteration level 32 at 0.5 requests/s.
+Beyond the knee the line of waiting requests grows, and waiting dominates the latency. This demo
+shows throughput and median latency per output token (p50: half of the requests are faster) for the
+request level with batches of 1 and 8, and for the iteration level with 8, 16 and 32, as in Orca's
+Figure 10, but on one GPU. Then it seeks, for each system, the highest rate that still meets a
+latency target (SLO, a service-level objective): twice the latency of iteration level 32 at 0.5
+requests/s.
 
 It ignores that the length of an output is not known beforehand: that is the question of demo 4.
 

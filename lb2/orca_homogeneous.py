@@ -1,9 +1,10 @@
 """How much of iteration-level scheduling's advantage is left when all requests are equally long?
 
-With equal lengths no row waits for a longer one, and no prompt is padded. Two differences remain. One
-is when a request may join. The other is memory: the request level reserves the model's longest
+With equal lengths no row waits for a longer one, and no prompt is padded. Two differences remain.
+One is when a request may join. The other is memory: the request level reserves the model's longest
 sequence for each request, so that its batch of 8 is cut to 6. Iteration level with a limit of 6 is
-shown beside it, to tell the two apart. Only the arrivals are taken from the workload, not its lengths.
+shown beside it, to tell the two apart. Only the arrivals are taken from the workload, not its
+lengths.
 
     python3 lb2/orca_homogeneous.py        writes orca_homogeneous.csv
 """

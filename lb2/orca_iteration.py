@@ -38,9 +38,9 @@ class Outcome(NamedTuple):
 def schedule(requests, slots, arrivals_us, needs, capacity_tokens=CAPACITY_TOKENS, roofline=orca_model.roofline):
     """Play all requests through slots and memory and return an Outcome. It jumps from event to event.
 
-    requests: Requests, n of them; slots: int >= 1; arrivals_us: n times >= 0, in any order;
-    needs: n token counts, reserved from admission to the last token; roofline: see orca_model.roofline.
-    If all times are whole numbers, the result is exact. Raises BadInput if a request can never fit.
+    requests: Requests, n of them; slots: int >= 1; arrivals_us: n times >= 0, in any order; needs:
+    n token counts, reserved from admission to the last token; roofline: see orca_model.roofline. If
+    all times are whole numbers, the result is exact. Raises BadInput if a request can never fit.
     """
     if max(needs) > capacity_tokens:
         position = needs.index(max(needs))

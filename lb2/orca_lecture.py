@@ -1,12 +1,12 @@
 """Does this lab compute the numbers that the lecture prints?
 
-The lecture prints 15 numbers. They come from one recorded workload, the one in fixtures/orca, so each
-of them must come out again. A number of this run is rounded once, to as many decimals as the lecture
-prints, and then compared.
+The lecture prints 15 numbers. They come from one recorded workload, the one in fixtures/orca, so
+each of them must come out again. A number of this run is rounded once, to as many decimals as the
+lecture prints, and then compared.
 
-The gain at equal lengths is printed as "26 % to 37 %", without the throughputs behind it. 26 comes out
-only if throughputs are divided that were rounded to two decimals before. That the lecture did so is
-our hypothesis. The four throughputs are this lab's own.
+The gain at equal lengths is printed as "26 % to 37 %", without the throughputs behind it. 26 comes
+out only if throughputs are divided that were rounded to two decimals before. That the lecture did
+so is our hypothesis. The four throughputs are this lab's own.
 
     python3 lb2/orca_lecture.py        writes nothing; exit status 1 if a number differs
 
@@ -60,10 +60,10 @@ def played(workload):
 
 
 def numbers(wastes, points, peaks, runs):
-    """This run's numbers in the order of LECTURE, not rounded; None where there is no deadlock, for example.
+    """This run's numbers in the order of LECTURE, not rounded; None without a deadlock, for example.
 
-    wastes: {rate: orca_waste.Run}; points: {system: [Point]}; peaks: {(lengths, system): requests per second};
-    runs: {(rate, mode): Measures}.
+    wastes: {rate: orca_waste.Run}; points: {system: [Point]}; peaks: {(lengths, system): requests
+    per second}; runs: {(rate, mode): Measures}.
     """
     return [
         100 * wastes[1].waste.share,
@@ -120,7 +120,8 @@ def show(wastes, points, peaks, runs, workload):
     elif differ:
         sys.exit(f"{differ} of the lecture's {len(verdicts)} numbers differ")
     else:
-        say(f"Notice: all {len(verdicts)} numbers are the lecture's, to the last digit or within the bound that it prints.")
+        say(f"Notice: all {len(verdicts)} numbers are the lecture's, to the last digit or within the bound that it "
+            "prints.")
 
 
 def notice_gains(peaks):
@@ -130,9 +131,9 @@ def notice_gains(peaks):
         fast, slow = pair(peaks, lengths)
         ours.append(f"{fast:.2f} and {slow:.2f} at {lengths[0]} + {lengths[1]} tokens")
         gains.append(f"{fast / slow - 1:.1%}")
-    say(f"Notice: the throughputs behind the two gains are ours; the lecture does not print them. {name(SAME_LIMIT)} "
-        f"and {name(BATCH)} serve {' and '.join(ours)}. Hypothesis: the lecture divided such rounded numbers. Not "
-        f"rounded, they give {' and '.join(gains)}.")
+    say("Notice: the throughputs behind the two gains are ours; the lecture does not print them. "
+        f"{name(SAME_LIMIT)} and {name(BATCH)} serve {' and '.join(ours)}. Hypothesis: the lecture divided such "
+        f"rounded numbers. Not rounded, they give {' and '.join(gains)}.")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""How long does one iteration of GPT-3 13B last on one A100, and how many tokens fit beside its weights?
+"""How long is one iteration of GPT-3 13B on one A100, and how many tokens fit beside its weights?
 
 The answer comes from a roofline. In an iteration the GPU computes, and it moves bytes between its
 memory and its processors. Both happen at the same time, so the slower one decides how long the
@@ -62,11 +62,11 @@ def roofline(prompt_tokens, prompt_squares, rows, cached_tokens):
     """The two sides of one iteration's roofline, in us: (compute, its growth, memory, its growth).
 
     prompt_tokens: sum of the lengths of the prompts that are prefilled in this iteration;
-    prompt_squares: sum of the squares of these lengths; rows: sequences that decode one token in it;
-    cached_tokens: tokens that these rows had in the cache before it.
+    prompt_squares: sum of the squares of these lengths; rows: sequences that decode one token in
+    it; cached_tokens: tokens that these rows had in the cache before it.
 
-    The iteration lasts as long as the larger side, which is more than 0. If the same rows decode once
-    more, and no prompt is prefilled, each side has grown by its growth, which is 0 or more.
+    The iteration lasts as long as the larger side, which is more than 0. If the same rows decode
+    once more, and no prompt is prefilled, each side has grown by its growth, which is 0 or more.
     """
     tokens = prompt_tokens + rows
     pairs = prompt_squares / 2 + cached_tokens  # a token of a prompt attends only to those before it
@@ -101,7 +101,8 @@ def duration(sides, iterations):
 def spell(sides, iterations, tokens, growth):
     """Time of this many iterations (>= 1), and the sum over them of time x tokens in the cache.
 
-    tokens: in the cache in the first iteration; growth: how many more there are in each further one.
+    tokens: in the cache in the first iteration; growth: how many more there are in each further
+    one.
     """
     if iterations == 1:  # the most frequent case
         us = max(sides[0], sides[2])

@@ -11,7 +11,7 @@ one further token a row in each iteration. A slot is the place of one request in
 Two requests of (prompt, output) tokens = (3, 1) and (5, 3), in 2 slots. An iteration lasts 10 ms,
 and 1 ms more for each token that is in the cache at its end:
 
-     0 ms  prefill 2 rows of 5    -> 20 ms   10 in the cache; the first request has its token, and stays
+     0 ms  prefill 2 rows of 5    -> 20 ms   10 in the cache; the first has its token, and stays
     20 ms  decode 2 rows          -> 42 ms   12 in the cache
     42 ms  decode 2 rows          -> 66 ms   14 in the cache; both return
 """

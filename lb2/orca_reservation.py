@@ -4,15 +4,15 @@ The iteration level is played with four answers, the modes of this demo:
 
     max_seq    the longest sequence that the model allows, 2,048 tokens
     max_gen    the prompt, and the output limit that the client declares: here 512 for every request
-    none       nothing. A request takes memory when it writes. It may find none left; then it stalls.
-               Nobody serves like this. It shows why paging needs preemption.
-    paged      a block of 16 tokens at a time, as today's servers do. If no block is left, the request
-               that came last gives its blocks back. What was in them is computed again later.
+    none       nothing. A request takes memory when it writes. It may find none left; then it
+               stalls. Nobody serves like this. It shows why paging needs preemption.
+    paged      a block of 16 tokens at a time, as today's servers do. If no block is left, the
+               request that came last gives its blocks back. They are computed again later.
 
     python3 lb2/orca_reservation.py        writes orca_reservation.csv
 
-    mean_reserved_tokens, mean_used_tokens     averages over the time in which anything runs
-    deadlock_s                                 when every running request stalls; empty if that never happens
+    mean_reserved_tokens, mean_used_tokens    averages over the time in which anything runs
+    deadlock_s                                when all running requests stall; empty if never
 """
 
 from statistics import mean
@@ -55,10 +55,12 @@ def step_us(chunks, rows, cached):
     """Time of one step of the paged scheduler, by the roofline.
 
     chunks: the prompt parts that are computed in it, each with its tokens and with the cached ones
-    before it; rows: sequences that decode one token; cached: tokens that these rows have in the cache.
+    before it; rows: sequences that decode one token; cached: tokens that these rows have in the
+    cache.
 
-    A chunk of n tokens behind c cached ones makes n^2 / 2 + n c pairs, and reads the c from the cache.
-    roofline would count one pair for each of the c, as it does for the rows: they are subtracted.
+    A chunk of n tokens behind c cached ones makes n^2 / 2 + n c pairs, and reads the c from the
+    cache. roofline would count one pair for each of the c, as it does for the rows: they are
+    subtracted.
     """
     tokens = sum(chunk.tokens for chunk in chunks)
     behind = sum(chunk.cached for chunk in chunks)
@@ -69,7 +71,8 @@ def step_us(chunks, rows, cached):
 def in_blocks(requests, arrivals_us):
     """The Outcome of the paged scheduler; reserved are the tokens of the blocks held, used those written.
 
-    The memory is the same, the budget of tokens for a step has no limit, and prompts are never split.
+    The memory is the same, the budget of tokens for a step has no limit, and prompts are never
+    split.
     """
     log = []
     blocks = CAPACITY_TOKENS // BLOCK_SIZE

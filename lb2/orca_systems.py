@@ -6,8 +6,9 @@ output's length were known when the request comes. It ignores what happens when 
 
     ("request", 8)                  request level, up to 8 requests in a batch
     ("iteration", 32)               iteration level, up to 32 requests in an iteration
-    Point(4, 3.973, 25.827, 3.979)  4 requests/s arrive, 3.973 are served after the warm-up, the median
-                                    request takes 25.827 ms per output token; warm-up included 3.979
+    Point(4, 3.973, 25.827, 3.879)  4 requests/s arrive; after the warm-up 3.973 are served, and the
+                                    median request (p50) takes 25.827 ms per output token; with the
+                                    warm-up counted, 3.879 are served
 """
 
 from math import sqrt

@@ -7,8 +7,8 @@ This demo counts it, and then it says where the time goes: on the GPU, and for t
     python3 lb2/orca_waste.py        writes orca_waste.csv
 
 A batch of (prompt, output) tokens = (3, 1) and (5, 3) computes 2 x 5 positions in prefill and 2 x 2
-in decode, 14 in all. Prefill yields the first output token, so 3 + 0 and 5 + 2 are needed, 10 in all:
-the waste is 1 - 10 / 14 = 0.2857.
+in decode, 14 in all. Prefill yields the first output token, so 3 + 0 and 5 + 2 are needed, 10 in
+all: the waste is 1 - 10 / 14 = 0.2857.
 """
 
 from typing import NamedTuple
@@ -127,7 +127,8 @@ def results(workload):
 
 def rows_of(runs):
     return [
-        [f"{rate:.3f}", w.batches, f"{w.requests / w.batches:.3f}", w.computed_tokens, w.useful_tokens, f"{w.share:.4f}"]
+        [f"{rate:.3f}", w.batches, f"{w.requests / w.batches:.3f}", w.computed_tokens, w.useful_tokens,
+         f"{w.share:.4f}"]
         for rate, (w, _) in runs.items()
     ]
 

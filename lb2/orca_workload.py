@@ -7,7 +7,8 @@
 
 The requests arrive at random moments, one a second on average: a Poisson process. At another rate
 the same requests come closer together or farther apart, so that two runs differ in the rate alone.
-The first fifth of the requests, in the order of arrival, is the warm-up: both measures leave it out.
+The first fifth of the requests, in the order of arrival, is the warm-up: both measures leave it
+out.
 """
 
 from itertools import accumulate
@@ -56,10 +57,11 @@ def chosen_workload(args):
 
 
 def load_workload(path, first=None):
-    """Read a JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace with arrivals.
+    """Read a JSON list of requests with a gap, or a trace with arrivals, as a Workload.
 
-    gap: seconds since the arrival before, 0..MOST, at one request per second on average. The gaps of a
-    trace are stretched to that rate. first: take so many requests only. Raises BadInput or OSError.
+    gap: seconds since the arrival before, 0..MOST, at one request per second on average. The gaps
+    of a trace are stretched to that rate. first: take so many requests only. Raises BadInput or
+    OSError.
     """
     text = read_text(path)
     records = json_list(path, text)
@@ -94,7 +96,7 @@ def check_gap(where, record):
 
 
 def draw_workload(r):
-    """A fresh workload from a random.Random: gaps of a Poisson process, one request a second; lengths uniform."""
+    """A fresh Workload from a random.Random: a Poisson process, uniform lengths."""
     arrivals_s = list(accumulate(r.expovariate(1.0) for _ in range(DRAWN)))
     prompts = [r.randint(*PROMPT_TOKENS) for _ in range(DRAWN)]
     outputs = [r.randint(*OUTPUT_TOKENS) for _ in range(DRAWN)]

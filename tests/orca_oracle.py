@@ -1,8 +1,8 @@
-"""The second lab, played row by row and iteration by iteration from the definitions alone: no jumps, no running sums.
+"""The second lab, played row by row and iteration by iteration, from the definitions: no jumps, no running sums.
 
-It has the three schedulers of orca_request, orca_iteration and orca_stall, with the same arguments, except one: the time
-of an iteration is a function of its prompts and of what each decoding row has in the cache. That function is written out
-here, so that the model is checked, too.
+It has the three schedulers of orca_request, orca_iteration and orca_stall, with the same arguments, except one: the
+time of an iteration is a function of its prompts and of what each decoding row has in the cache. That function is
+written out here, so that the model is checked, too.
 """
 
 from math import isclose

@@ -1,4 +1,4 @@
-"""The demos of the second lab: their files, what they print, the lecture's numbers, the paper's order, fresh workloads."""
+"""The demos of the second lab: files, what is printed, the lecture's numbers, the paper's order, fresh workloads."""
 
 import csv
 import json
@@ -132,20 +132,28 @@ def test_an_unfit_file_stops_make_before_anything_is_written(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks for the second process in /proc")
-def test_ctrl_c_ends_both_processes_without_a_word(tmp_path):
-    """As a terminal does it: both get the signal, while they play ten times as many requests as usual."""
+@pytest.mark.parametrize("victim, number, status, says", [
+    ("both", signal.SIGINT, 130, ""),  # Ctrl-C: a terminal sends it to both
+    ("second", signal.SIGKILL, 2, "the second process ended without results; is there enough memory?"),
+])
+def test_a_process_that_is_stopped_stops_the_other_and_nothing_is_written(tmp_path, victim, number, status, says):
+    """They play five times as many requests as usual, so that there is time to stop them."""
     path = tmp_path / "requests.json"
-    path.write_text(json.dumps(10 * json.loads(RECORDED.read_text())))
+    path.write_text(json.dumps(5 * json.loads(RECORDED.read_text())))
     command = [sys.executable, str(LAB / "orca.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
                           preexec_fn=heed_ctrl_c) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while process.poll() is None and not children.read_text():
+        while not children.read_text():
             time.sleep(0.01)
         time.sleep(0.2)  # the second process sets itself up
-        os.killpg(process.pid, signal.SIGINT)
-        said = process.communicate(timeout=10)[0]  # ends only when both have ended
-    assert (process.returncode, said, files(tmp_path / "out")) == (130, b"", {})
+        if victim == "both":
+            os.killpg(process.pid, number)
+        else:
+            os.kill(int(children.read_text()), number)
+        said = process.communicate(timeout=60)[0]  # ends only when both have ended
+    assert (process.returncode, files(tmp_path / "out")) == (status, {})
+    assert said == (says and f"orca.py: error: {says}\n")
 
 
 def test_make_clean_takes_these_results_too(tmp_path):
@@ -356,7 +364,8 @@ def test_a_deadlock_is_noticed_where_there_is_one(capsys):
 
 
 def test_what_outputs_take_of_what_is_declared(capsys):
-    runs = {(rate, mode): Measures(2.0, 1.0, 4.0, 50.0, None, 2) for rate in (4, 8, 12) for mode in orca_reservation.MODES}
+    measures = Measures(2.0, 1.0, 4.0, 50.0, None, 2)
+    runs = {(rate, mode): measures for rate in (4, 8, 12) for mode in orca_reservation.MODES}
     said = said_by(capsys, orca_reservation.show, runs, [10, 110])
     assert "on average an output takes 60 of the 512 tokens that max_gen reserves for it" in said
 
@@ -378,9 +387,9 @@ def test_the_waste_of_a_batch_of_two():
 
 
 def test_the_times_of_a_batch_of_two():
-    """It takes 20 + 22 + 24 = 66. Without the row in vain 20, then 10 + 5 + 1 = 16 and 17: 53. Without padding 10 + 8,
-    and with the 3 in the cache two less than 5 22 and 24 become 20 and 22: 60. The first request came at 0, its own last
-    token at 20, and it is held for 46; the second for 0."""
+    """It takes 20 + 22 + 24 = 66. Without the row in vain: 20, 10 + 5 + 1 = 16 and 17, together 53. Without padding
+    two tokens less are in the cache each time: 18 + 20 + 22 = 60. The first request came at 0, its own last token at
+    20, and it is held for 46; the second is held for 0."""
     requests = Requests([3, 5], [1, 3])
     schedule = orca_request.schedule(requests, 2, [0, 0], per_token)
     times = orca_waste.times_of(requests, [0, 0], schedule, per_token)
