@@ -58,7 +58,7 @@ def arguments(docstring, out=LAB):
 
 
 def add_time_unit(parser):
-    """Give a parser --time-unit: for the scripts that play arrivals, if a file does not settle the unit of its times."""
+    """Give a script that plays arrivals --time-unit, for files that do not settle it."""
     parser.add_argument("--time-unit", choices=["ms", "s"],
                         help="unit of the arrivals, for a file that does not settle it (default: ask)")
 

@@ -1,11 +1,11 @@
-"""Where do the prompt, the output and the arrival stand in a file, and is each of them what it should be?
+"""Where do the prompt, the output and the arrival stand in a file, and is each what it should be?
 
-    csv_rows("azure.csv", text, source)           rows of a CSV file, columns found by their names
-    record_rows("trace.jsonl", records, source)   a JSON list, or JSON lines: fields found by paths of keys
-    run_rows("bench.json", run, source)           one benchmark run: an object that holds a list per field
+    csv_rows("azure.csv", text, source)          a CSV file: columns found by their names
+    record_rows("trace.jsonl", records, source)  a JSON list, or JSON lines: fields found by their keys
+    run_rows("bench.json", run, source)          a run of a benchmark: an object with a list a field
 
-Each gives Rows, in the file's order. The source is a row of the table in sources.py: it says the names. Nothing is
-guessed: what is not as it should be is refused with BadInput, which names the row.
+Each gives Rows, in the file's order. The source is a row of source_table.py: it says the names.
+Nothing is guessed. What is not as it should be is refused with BadInput, which names the row.
 """
 
 import csv
@@ -81,7 +81,7 @@ def csv_rows(path, text, source):
 
 
 def block_columns(block, header, source, minutes):
-    """(prompts, outputs, times) of some lines, all cells of a column at a time. Raises ValueError if anything is odd."""
+    """(prompts, outputs, times) of some lines, a column at a time. Raises ValueError if in doubt."""
     width = len(header)
     cells = block.replace("\n", ",\n,").split(",")  # after each row but the last, a cell that is a line end
     if '"' in block or (len(cells) + 1) % (width + 1) or cells[width :: width + 1].count("\n") != block.count("\n"):
@@ -287,11 +287,10 @@ def silent_failures(path, run, source, columns):
     completed = run.get("completed")
     if run.get(source.error) or completed == len(columns["output"]):
         return False
-    if silent and type(completed) is int and completed != len(columns["output"]) - silent:
-        raise BadInput(
-            f"{path}: {silent} requests have no output token, and completed is {completed} of {len(columns['output'])}: "
-            f"without a list {source.error} nothing says which of them failed"
-        )
+    n = len(columns["output"])
+    if silent and type(completed) is int and completed != n - silent:
+        raise BadInput(f"{path}: {silent} requests have no output token, and completed is {completed} of {n}: "
+                       f"without a list {source.error} nothing says which of them failed")
     return True
 
 

@@ -1,9 +1,9 @@
 """Which requests does a file hold, when did they arrive, and how bursty is that?
 
-It reads request files and benchmark results of any known source, plain or gzipped, and prints for each: its requests,
-how much time they span, their rate, the coefficient of variation of the gaps between arrivals (1 for a Poisson process,
-more for bursts), the lengths, and how much of the prompts others share. --convert writes the lab's own format, which
-every script takes and which is easy to edit.
+It reads request files and benchmark results of any known source, plain or gzipped. For each it
+prints its requests, how much time they span, their rate, the coefficient of variation of the gaps
+between arrivals (1 for a Poisson process, more for bursts), the lengths, and how much of the
+prompts others share. --convert writes the lab's own format, which every script takes.
 
     python3 lb2/traces.py FILE [FILE ...]
     python3 lb2/traces.py FILE --convert OUT.json       writes OUT.json
