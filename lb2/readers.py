@@ -59,11 +59,12 @@ def csv_header(text):
 def csv_rows(path, text, source):
     """The Rows of a CSV text whose lines end with \\n alone. Blocks of lines are converted column by column."""
     header, start = csv_header(text)
-    for name in (source.prompt, source.output, source.arrival, source.total):
+    used = {source.prompt, source.output, source.arrival, source.total} - {""}
+    for name in used:
         if header.count(name) > 1:
             raise BadInput(f"{path}: the column {name} stands {header.count(name)} times")
     rows = no_rows()
-    cut = not text.endswith("\n") and header[-1] in (source.prompt, source.output, source.arrival)
+    cut = not text.endswith("\n") and header[-1] in used
     minutes, position = {}, 0
     while start < len(text):
         end = text.find("\n", start + BLOCK_CHARACTERS) + 1 or len(text)
@@ -86,7 +87,7 @@ def block_columns(block, header, source, minutes):
     cells = block.replace("\n", ",\n,").split(",")  # after each row but the last, a cell that is a line end
     if '"' in block or (len(cells) + 1) % (width + 1) or cells[width :: width + 1].count("\n") != block.count("\n"):
         raise ValueError("a quote, or a row with too few or too many cells")
-    columns = {name: cells[i :: width + 1] for i, name in enumerate(header) if name in source}
+    columns = {name: cells[i :: width + 1] for i, name in enumerate(header) if name}
     prompts, outputs = whole_numbers(columns[source.prompt]), whole_numbers(columns[source.output])
     if source.total in columns and list(map(int.__add__, prompts, outputs)) != whole_numbers(columns[source.total]):
         raise ValueError("a total does not add up")
@@ -154,7 +155,7 @@ def careful_columns(path, lines, number, position, header, source):
             raise BadInput(f"{where}: not CSV that we read: {error}") from None
         if len(cells) != len(header):
             raise BadInput(f"{where}: expected {len(header)} cells, as in the header, found {len(cells)}")
-        row = dict(zip(header, (cell.strip(" \t") for cell in cells)))
+        row = {name: cell.strip(" \t") for name, cell in zip(header, cells) if name}
         prompts.append(tokens(f"{where}: {source.prompt}", digits_or_text(row[source.prompt])))
         outputs.append(tokens(f"{where}: {source.output}", digits_or_text(row[source.output])))
         if source.total in row and digits_or_text(row[source.total]) != prompts[-1] + outputs[-1]:
@@ -220,12 +221,13 @@ def add(rows, prompt, output, time, why):
 def record_rows(path, records, source, measured=False):
     """The Rows of JSON records; with their TTFTs and the gaps between tokens if these are asked for."""
     rows = no_rows()
-    paths = {field: keys_of(getattr(source, field)) for field in PATHS}
+    paths = {field: keys_of(getattr(source, field)) for field in PATHS if getattr(source, field)}
+    no_values = dict.fromkeys(PATHS)
     for position, record in enumerate(records):
         where = f"{path}: record {position}"
         if not isinstance(record, dict):
             raise BadInput(f"{where}: expected an object, found {shown(record)}")
-        values = {field: value_at(record, keys) for field, keys in paths.items()}
+        values = no_values | {field: value_at(record, places) for field, places in paths.items()}
         add_values(rows, where, values, source, "failed" if values["error"] else None, measured)
     return rows
 
@@ -235,7 +237,7 @@ PATHS = ("prompt", "output", "arrival", "end", "error", "hashes", "ttft", "gaps"
 
 def keys_of(path):
     """"a.b|c" -> [["a", "b"], ["c"]]: the places where a value may stand."""
-    return [one.split(".") for one in path.split("|")] if path else []
+    return [one.split(".") for one in path.split("|")]
 
 
 def value_at(record, places):

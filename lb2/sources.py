@@ -65,10 +65,12 @@ def parse_trace(path, text, first=None, time_unit=None, timed=True):
     tables = [rows_of(place, sources[0], run) for place, run in placed(path, runs)]
     limits = [limits_of(run) for run in runs]
     del text, runs  # a large file is not needed twice
-    traces = [
-        run_trace(path, sources, names, rows, limit, first, time_unit, timed) for rows, limit in zip(tables, limits)
-    ]
-    return traces[0] if len(traces) == 1 else joined(traces, first)
+    traces = []
+    for rows, limit in zip(tables, limits):
+        left = first and first - sum(len(trace.requests.prompt_tokens) for trace in traces)
+        if left != 0:
+            traces.append(run_trace(path, sources, names, rows, limit, left, time_unit, timed))
+    return traces[0] if len(tables) == 1 else joined(traces, len(tables))
 
 
 # --- which source ---------------------------------------------------------------------------------
@@ -272,10 +274,10 @@ def prefixes_of(source, rows, sizes, taken):
     return prefixes, [f"{blocks}, and prompts share some"]
 
 
-def joined(traces, first):
-    """The Trace of several runs in a file. Their arrivals do not follow each other, so only the lengths are taken."""
-    requests = Requests(*(list(chain(*columns))[:first] for columns in zip(*(trace.requests for trace in traces))))
-    notes = [f"{len(traces)} runs in one file: when their requests arrived is not used"]
+def joined(traces, runs):
+    """The Trace of several runs in a file: the lengths only, since their arrivals do not follow each other."""
+    requests = Requests(*(list(chain(*columns)) for columns in zip(*(trace.requests for trace in traces))))
+    notes = [f"{runs} runs in one file: when their requests arrived is not used"]
     notes += [f"run {number}: {note}" for number, trace in enumerate(traces, start=1) for note in trace.notes]
     return Trace(requests, None, None, traces[0].source, sum(trace.left_out for trace in traces),
                  any(trace.closed for trace in traces), notes=tuple(notes))

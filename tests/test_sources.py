@@ -100,6 +100,9 @@ GOOD = {  # what: (text, source, prompts, outputs, arrivals in us, how the line 
     "Azure, other columns between, in another order": (
         "GeneratedTokens,x,TIMESTAMP,ContextTokens\n2,?,2024-05-10 12:00:00,1\n4,?,2024-05-10 12:00:01,3\n",
         "Azure", [1, 3], [2, 4], [0, 1_000_000], ""),
+    "Azure, with the unnamed columns of an index": (
+        ",,TIMESTAMP,ContextTokens,GeneratedTokens\n0,0,2024-05-10 12:00:00,1,2\n1,1,2024-05-10 12:00:01,3,4\n",
+        "Azure", [1, 3], [2, 4], [0, 1_000_000], ""),
     "BurstGPT, more columns": (
         "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type,Session ID\n"
         "5,ChatGPT,472,18,490,Conversation log,a\n45.5,GPT-4,1087,0,1087,API log,b\n"
@@ -204,6 +207,15 @@ def test_every_source_goes_through_the_labs_own_format_and_back(tmp_path, what):
     assert back.source == "this lab"
     assert (back.requests, back.arrivals_us, back.prefixes, back.gaps_s) == (
         trace.requests, trace.arrivals_us, trace.prefixes, trace.gaps_s)
+
+
+def test_the_first_requests_of_several_runs(tmp_path):
+    path = tmp_path / "runs.json"
+    path.write_text(lines({**BENCH, "completed": 3}, {"input_lens": [4, 5], "output_lens": [6, 0]}))
+    trace = load_trace(path, first=4)
+    assert trace.requests.prompt_tokens == [8, 9, 7, 4] and trace.left_out == 0
+    assert load_trace(path, first=3).requests.prompt_tokens == [8, 9, 7]
+    assert (load_trace(path).left_out, load_trace(path, first=5).left_out) == (1, 1)
 
 
 def test_the_first_requests_are_the_first_to_arrive_and_only_failures_among_them_are_counted(tmp_path):
