@@ -61,7 +61,8 @@ def load_workload(path, first=None, time_unit=None):
     """Read a JSON list of requests with a gap, or a trace with arrivals, as a Workload.
 
     gap: seconds since the arrival before, 0..MOST, at one request per second on average. The gaps
-    of any other file are stretched to that rate. first: take so many requests only.
+    of any other file are stretched to that rate. first: take so many requests only. Raises BadInput
+    or OSError.
     """
     trace = load_trace(path, first, time_unit)
     if trace.gaps_s:
