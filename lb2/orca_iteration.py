@@ -74,7 +74,7 @@ def schedule(requests, slots, arrivals_us, needs, capacity_tokens=CAPACITY_TOKEN
         passes = running[0][0] - iteration  # nothing changes until the next sequence leaves ...
         if new_tokens:
             passes = 1  # ... or the new prompts are done ...
-        elif now_us < next_us[head] < inf and rows < slots and reserved_tokens + needs[queue[head]] <= capacity_tokens:
+        elif next_us[head] < inf and rows < slots and reserved_tokens + needs[queue[head]] <= capacity_tokens:
             passes = iterations_until(sides, next_us[head] - now_us, passes)  # ... or the next can join
         pass_us, token_us = spell(sides, passes, cached_tokens + new_tokens + rows, rows)
         cached_token_us += token_us

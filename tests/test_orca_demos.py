@@ -97,6 +97,8 @@ def test_the_rows_and_their_decimals(made):
     ]
     assert rows(out, "orca_reservation.csv")[-2] == ["12.000", "none", "8159.4", "8159.4", "", "", "49.745", "516"]
     assert rows(out, "orca_reservation.csv")[-3][4:] == ["7.596", "384.453", "", "1000"]
+    paged = ["12.000", "paged", "8610.2", "8411.9", "11.555", "38.128", "", "1000"]
+    assert rows(out, "orca_reservation.csv")[-1] == paged
 
 
 def test_a_table_for_people_has_words_flush_left_and_numbers_flush_right():
