@@ -36,7 +36,6 @@ SECOND = {
     "orca_curves": ["orca_curves.csv", "orca_slo.csv"],
     "orca_homogeneous": ["orca_homogeneous.csv"],
     "orca_reservation": ["orca_reservation.csv"],
-    "orca_lecture": [],
 }
 THIRD = {
     "paged_preemption": ["paged_preemption.csv"],
