@@ -139,9 +139,9 @@ def test_an_unfit_file_stops_make_before_anything_is_written(tmp_path):
     ("second", signal.SIGKILL, 2, "the second process ended without results; is there enough memory?"),
 ])
 def test_a_process_that_is_stopped_stops_the_other_and_nothing_is_written(tmp_path, victim, number, status, says):
-    """They play five times as many requests as usual, so that there is time to stop them."""
+    """They play twice as many requests as usual, so that there is time to stop them."""
     path = tmp_path / "requests.json"
-    path.write_text(json.dumps(5 * json.loads(RECORDED.read_text())))
+    path.write_text(json.dumps(2 * json.loads(RECORDED.read_text())))
     command = [sys.executable, str(LAB / "orca.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
                           preexec_fn=heed_ctrl_c) as process:
