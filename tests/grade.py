@@ -10,6 +10,7 @@ belongs there, by which rule, and which mistake gives what was found. What canno
 """
 
 import os
+import textwrap
 
 import pytest
 
@@ -31,6 +32,12 @@ def check(lab):
     return lab
 
 
+def wrapped(text, indent=11):
+    """Lines of at most 100 columns; a command stays in one, to be copied."""
+    wrap = textwrap.TextWrapper(100, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if line.startswith("rerun:") else wrap.fill(line) for line in text.split("\n"))
+
+
 @pytest.fixture(scope="module")
 def graded():
     """(the Lab, None), or (None, why there is nothing to grade)."""
@@ -43,7 +50,7 @@ def graded():
 def test_there_is_something_to_grade(graded):
     _, defect = graded
     if defect:
-        pytest.fail(defect, pytrace=False)
+        pytest.fail(wrapped(defect), pytrace=False)
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
@@ -53,7 +60,7 @@ def test_file(graded, name):
         pytest.skip("nothing to grade: the first failure says why")
     failures = [failure.text for failure in lab.failures if failure.file == name]
     if failures:
-        pytest.fail("\n\n".join(failures), pytrace=False)
+        pytest.fail("\n\n".join(map(wrapped, failures)), pytrace=False)
 
 
 def test_say_what_was_recognised(graded, capsys):
@@ -63,8 +70,8 @@ def test_say_what_was_recognised(graded, capsys):
     with capsys.disabled():
         print("\n\nRecognised")
         for line in lab.recognised or ["nothing: the failures say why."]:
-            print(f"  {line}")
+            print(wrapped(f"  {line}", 4))
         if lab.notes:
             print("Notes")
             for line in lab.notes:
-                print(f"  {line}")
+                print(wrapped(f"  {line}", 4))

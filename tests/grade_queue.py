@@ -13,7 +13,7 @@ from queue_models import EVEN, P99S, POISSON, RATES, RUNNING, SEEDS, SERVERS, Mo
 from result_files import as_written
 
 NAME = "queue.csv"
-MOST_PLAYED = 20_000  # requests; of a longer list only the rules are checked
+MOST_PLAYED = 5_000  # requests; of a longer list only the rules are checked
 SLACK = 0.002  # ms, and requests: what arrival times lose that are rounded to microseconds
 LONG_MS = 200  # where every run waits longer than this, the load is beyond capacity, and runs differ little
 TELLING_MS = 20  # a wait that no two runs share by chance

@@ -99,7 +99,7 @@ def most_explained(replays, found, choice):
 
 
 def other_steps(replays, found):
-    """Readings with another time per step, which some throughput gives and others confirm."""
+    """Readings with another time per step, which one throughput gives and another confirms; round times first."""
     tps = [fact for fact in found if fact.quantity == "tps"]
     choice = {}
     for fact in tps:
@@ -108,14 +108,15 @@ def other_steps(replays, found):
                 step_us = replays.step_us_behind(fact.number.value, fact.static, SLOTS, reading)
                 if step_us and step_us != STEP_US:
                     choice[reading._replace(step_us=step_us)] = None
+    confirmed = [reading for reading in choice if sum(fact.fits(replays, reading) for fact in tps) >= min(2, len(tps))]
     if len(tps) == 1:  # which nothing confirms
-        choice = [reading for reading in choice if is_round(reading.step_us)]
-    return [reading for reading in choice if sum(fact.fits(replays, reading) for fact in tps) >= min(2, len(tps))]
+        confirmed = [reading for reading in confirmed if digits(reading.step_us) < 3]
+    return sorted(confirmed, key=lambda reading: (digits(reading.step_us), reading.prefill != FREE))
 
 
-def is_round(step_us):
-    """Has it two digits at most?"""
-    return Fraction(f"{float(step_us):.1e}") == step_us
+def digits(step_us):
+    """How many digits has the time? 20 ms has one, 12.5 ms three."""
+    return len(f"{float(step_us):.2e}".partition("e")[0].replace(".", "").rstrip("0"))
 
 
 # --- what is wrong ------------------------------------------------------------------------------------------------

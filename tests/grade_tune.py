@@ -8,13 +8,12 @@ tune.csv is there and right, the ways that explain it decide.
 from fractions import Fraction
 
 from grade_report import likely_mistake, other_units
-from readings import ALL, STEP_US, Counted, Tuning, mean_ms, p99_ms, throughputs, tunings
+from readings import ALL, SHORT, STEP_US, Counted, Tuning, mean_ms, p99_ms, throughputs, tunings
 
 TARGET_MS = 200
 UP_TO = 256
 SCAN_ENDS = (64, 128, 256, 512, 1000, 1024)  # where a scan may end that found no edge
-MOST_SCANNED = 1000  # requests up to which every concurrency is replayed; beyond, the answer and its neighbour
-MOST_ROWS = 40  # rows of tune.csv that are replayed beyond that
+MOST_ROWS = 40  # rows of tune.csv that are replayed of a long list
 DECODE_MS = Fraction(STEP_US, 1000)
 
 
@@ -24,6 +23,8 @@ class Scan:
     def __init__(self, lab):
         self.replays, self.step_us = lab.replays, lab.step_us
         self.up_to = min(self.replays.n, UP_TO)
+        self.short = self.replays.n <= SHORT  # else only the answer and its neighbour are replayed
+        self.tunings = tunings(self.replays.n, lab.step_us)
 
     def meets(self, concurrency, tuning):
         return p99_ms(self.replays, concurrency, tuning) <= TARGET_MS
@@ -47,7 +48,7 @@ class Scan:
             return tuning.clients != ALL and not self.meets(1, tuning)
         if given > self.up_to:  # more clients than requests change nothing
             return given in SCAN_ENDS and self.explains(self.up_to, tuning)
-        if self.replays.n > MOST_SCANNED:
+        if not self.short:
             return self.meets(given, tuning) and (given == self.up_to or not self.meets(given + 1, tuning))
         answer = self.answer(tuning)
         return given == answer or (answer == self.up_to and given in SCAN_ENDS)
@@ -65,7 +66,7 @@ def grade_tuning(lab):
     if "tune.csv" in lab.values:
         grade_concurrencies(lab, scan, rows)
     rows = replayed_rows(lab, scan, rows)
-    by_curve = [tuning for tuning in tunings(lab.step_us) if rows and all_fit(scan, rows, tuning)]
+    by_curve = [tuning for tuning in scan.tunings if rows and all_fit(scan, rows, tuning)]
     right, said = by_curve, len(lab.recognised)
     if "tune.txt" in lab.values:
         grade_target(lab)
@@ -91,7 +92,7 @@ def grade_answer(lab, scan, by_curve):
     given, tps = lab.values["tune.txt"]["max_concurrency"], lab.values["tune.txt"]["throughput_at_target"]
     concurrency = int(min(given.value, 10**9))
     explaining = []
-    for tuning in by_curve or tunings(lab.step_us):
+    for tuning in by_curve or scan.tunings:
         if scan.explains(concurrency, tuning):
             explaining.append(tuning)
             counted = scan.counted(concurrency, tuning, tps)
@@ -100,7 +101,7 @@ def grade_answer(lab, scan, by_curve):
                 if concurrency:
                     lab.recognised.append(f"tune.txt, throughput_at_target: {counted[0]}.")
                 return [tuning]
-    shown = next((tuning for tuning in tunings(lab.step_us) if scan.counted(concurrency, tuning, tps)), None)
+    shown = next((tuning for tuning in scan.tunings if scan.counted(concurrency, tuning, tps)), None)
     if shown or not explaining:
         wrong_answer(lab, scan, given, by_curve, shown, explaining)
     if not shown:
@@ -115,21 +116,27 @@ def wrong_answer(lab, scan, given, by_curve, shown, explaining):
     got = given.text
     if 0 < concurrency <= scan.up_to:
         got += f" ({ttft_words(lab, concurrency, judge)})"
-    answers = {scan.answer(judge): judge}
-    if not by_curve and not explaining:
-        for tuning in tunings(lab.step_us):
-            answers.setdefault(scan.answer(tuning), tuning)
-        answers.pop(0, None)
-    expected = "; or ".join(f"{answer} ({tuning})" for answer, tuning in answers.items())
-    if by_curve:
-        expected += ", as tune.csv shows"
-    elif explaining:
-        expected += ", as throughput_at_target is counted"
+    expected = expected_answer(scan, concurrency, judge, by_curve, explaining)
     rule = f"the largest N up to {scan.up_to} such that it and every smaller N have a p99 TTFT <= {TARGET_MS} ms"
     likely = misjudged(scan, lab.replays, concurrency, judge)
     if explaining:
         likely += f"; or two readings are mixed, for it would be right if {explaining[0]}"
     lab.wrong("tune.txt", "max_concurrency", got, expected, rule, likely)
+
+
+def expected_answer(scan, given, judge, by_curve, explaining):
+    if not scan.short:
+        meets = max((n for n in (given, given + 1) if 0 < n <= scan.up_to and scan.meets(n, judge)), default=0)
+        return f"the last that meets; {meets} does ({judge})" if meets else f"a smaller one ({judge})"
+    answers = {scan.answer(judge): judge}
+    if not by_curve and not explaining:
+        for tuning in scan.tunings:
+            answers.setdefault(scan.answer(tuning), tuning)
+        answers.pop(0, None)
+    expected = "; or ".join(f"{answer} ({tuning})" for answer, tuning in answers.items())
+    if by_curve:
+        return f"{expected}, as tune.csv shows"
+    return f"{expected}, as throughput_at_target is counted" if explaining else expected
 
 
 def ttft_words(lab, concurrency, tuning):
@@ -146,12 +153,15 @@ def misjudged(scan, replays, given, tuning):
             "TTFT was counted from time 0, not from the moment that the client issued the request; "
             "with all requests sent at once, no concurrency meets the target"
         )
-    answer = scan.answer(tuning)
-    if given > answer and scan.meets(given, tuning):
-        return f"{answer + 1}, a smaller concurrency, misses: bisection, or the last that meets, jumps over it"
     mean, above = (mean_ms(replays, min(n, scan.up_to), tuning) for n in (given, given + 1))
-    if mean <= TARGET_MS < above or (given == scan.up_to and mean <= TARGET_MS):
+    meets, mean_fits = scan.meets(given, tuning), mean <= TARGET_MS < above or (given == scan.up_to and mean <= TARGET_MS)
+    if mean_fits and not meets:
         return "the mean was used instead of the p99"
+    if not scan.short:
+        return f"not the largest: {given + 1} meets, too" if meets else f"at {given} the p99 misses the target"
+    answer = scan.answer(tuning)
+    if given > answer and meets:
+        return f"{answer + 1}, a smaller concurrency, misses: bisection, or the last that meets, jumps over it"
     if given < answer < 2 * given and given & (given - 1) == 0:
         return f"only powers of two were tried; every concurrency up to {answer} meets the target"
     if given < answer:
@@ -216,7 +226,7 @@ def grade_concurrencies(lab, scan, rows):
 def replayed_rows(lab, scan, rows):
     """The rows to replay: all of them; of a long list, whose replays take long, those around the answer and the ends."""
     rows = [row for row in rows if 1 <= row["concurrency"].value <= scan.up_to]
-    if lab.replays.n <= MOST_SCANNED or len(rows) <= MOST_ROWS:
+    if scan.short or len(rows) <= MOST_ROWS:
         return rows
     given = lab.numbers("tune.txt", "max_concurrency")
     around = {number.value + step for number in given for step in (0, 1)}
@@ -246,7 +256,7 @@ def all_fit(scan, rows, tuning):
 def grade_rows(lab, scan, rows, right):
     """Some row is wrong: name the first by the tuning, and the way to count, that explain most."""
     judge, usual, most = Tuning(), None, 0
-    for tuning in right or tunings(lab.step_us):
+    for tuning in right or (scan.tunings if scan.short else [judge]):
         ways = [how for row in rows for how in fits(scan, row, tuning)]
         for how in dict.fromkeys(ways):
             if ways.count(how) > most:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 PREFILL_US_PER_TOKEN = 50
 STEP_US = 8000
+SHORT = 1000  # requests; a list up to here is replayed in every way, a longer one in the plainest ways
+KEPT = 6  # replays of a longer one
 SERIAL, TOGETHER, OWN_SLOT, FREE = "serial", "together", "own slot", "free"
 PREFILLS = {
     SERIAL: "prompts are prefilled one after the other",
@@ -103,9 +105,15 @@ class Replays:
         self.memory = {}
 
     def remember(self, key, compute, *arguments):
-        if key not in self.memory:
-            self.memory[key] = compute(*arguments)
-        return self.memory[key]
+        """What compute(*arguments) gave. Of a long list, whose replays are large, only the latest few are kept."""
+        if key in self.memory:
+            value = self.memory.pop(key)
+        else:
+            value = compute(*arguments)
+            if self.n > SHORT and len(self.memory) >= KEPT:
+                del self.memory[next(iter(self.memory))]
+        self.memory[key] = value
+        return value
 
     def play(self, static, slots, extra=0):
         durations = self.outputs if extra == 0 else [tokens + extra for tokens in self.outputs]
@@ -210,9 +218,9 @@ class Tuning(NamedTuple):
         return "; ".join(words)
 
 
-def tunings(step_us=STEP_US):
-    """Every Tuning, the plainest first, at the exercise's time per step and at this one."""
-    return [
+def tunings(n, step_us=STEP_US):
+    """Every Tuning of n requests, the plainest first, at the exercise's time per step and at this one."""
+    found = [
         Tuning(clients, prefill, decodes, extra, percentile, step)
         for step in dict.fromkeys((STEP_US, step_us))
         for clients in CLIENTS
@@ -221,6 +229,9 @@ def tunings(step_us=STEP_US):
         for decodes, extra in ((True, 0), (False, 0), (False, -1))
         for percentile in PERCENTILES
     ]
+    if n <= SHORT:
+        return found
+    return [one for one in found if one.clients == CLOSED and one.extra == 0 and one.percentile is interpolated]
 
 
 def ttfts_us(replays, concurrency, tuning):

@@ -7,6 +7,7 @@ lab or the grader, so that they can test both.
 A Style is one way to understand the exercise. Its defaults are the lab's own.
 """
 
+from bisect import insort
 from functools import lru_cache
 from itertools import takewhile
 from random import Random
@@ -58,18 +59,21 @@ class Run(NamedTuple):
 def engine(requests, slots, step_ms, prefill, kind="inside", static=False, arrivals=None, first="pass", own_costs=False):
     """The loop: admit, prefill, decode one token each."""
     queued, arrivals = bool(arrivals), arrivals or (0.0,) * len(requests)
-    now, steps, peak, head, running = 0.0, 0, 0, 0, []
+    now, steps, passes, peak, head, running = 0.0, 0, 0, 0, 0, []  # running: after which pass each leaves, in order
     ttfts, firsts, waits, left_waiting = [], [], [], 0.0
+    extra = {"mixed": 1, "first": -1, "first own": -1}.get(kind, 0)
     while head < len(requests) or running:
         if not running and arrivals[head] > now:
             now = arrivals[head]
         start, new = now, []
-        while head < len(requests) and arrivals[head] <= start and len(running) + len(new) < slots and not (static and running):
+        room = 0 if static and running else slots - len(running)
+        while head < len(requests) and arrivals[head] <= start and len(new) < room:
             waits.append(start - arrivals[head])
             new.append(requests[head])
             head += 1
         ends = []
-        for prompt, _ in new:
+        for prompt, output in new:
+            insort(running, passes + output + extra)
             if prefill == "serial":
                 now += 0.05 * prompt
             ends.append(now if prefill == "serial" else start + (0.05 * prompt if prefill == "own" else 0))
@@ -79,22 +83,22 @@ def engine(requests, slots, step_ms, prefill, kind="inside", static=False, arriv
         if new and kind in ("own", "first own"):
             steps += 1
             now += step_ms if own_costs else 0
-        extra = {"mixed": 1, "first": -1, "first own": -1}.get(kind, 0)
-        running += [output + extra for _, output in new]
         peak = max(peak, len(running))
-        if new and not static:
-            running = [left for left in running if left > 0]
-        if running and max(running) > 0:
+        while running and not static and running[0] <= passes:
+            running.pop(0)
+        if running and running[-1] > passes:
             now += step_ms
             steps += 1
-        running = [left - 1 for left in running]
+            passes += 1
         if queued:
             left_waiting += (now - start) * sum(1 for _ in takewhile(start.__ge__, arrivals[head:]))
         done = [end if first == "prefill" else (now if prefill != "own" else end + step_ms) for end in ends]
         ttfts += [end - start for end in done]
         firsts += done
-        if running and (max(running) if static else min(running)) <= 0:
-            running = [left for left in running if left > 0]
+        while running and not static and running[0] <= passes:
+            running.pop(0)
+        if static and running[-1] <= passes:
+            running = []
     return Run(steps, now, ttfts, firsts, waits, peak, left_waiting)
 
 

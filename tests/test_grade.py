@@ -14,6 +14,7 @@ import pytest
 from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, read_pairs
 from grade_report import ARTIFACTS, Lab, Ungradable
 from grade_tune import Scan, misjudged
+from readings import Tuning
 from result_files import number_of
 from student import Style, engine, solution
 
@@ -536,3 +537,248 @@ def says_six_things(message):
     assert [line.split()[0] for line in lines] == ["file:", "got:", "expected:", "rule:", "likely:", "rerun:"], message
     assert all(line[10:].strip() for line in lines), message
     assert "make grade OUT=" in lines[-1], message
+
+
+# --- other requests -----------------------------------------------------------------------------------------------
+
+
+DIPPING = ((500, 1), (1000, 5), (2000, 1), (3000, 5), (500, 6), (2000, 6), (500, 2), (2000, 5), (3000, 5))
+NO_UTIL, NO_SPEEDUP, NO_RISE = "slot_util < 0.7 cannot hold", "speedup >= 1.8 cannot hold", "p99_wait_ms does not rise"
+ODD = {  # name: (requests, what must be said that cannot hold)
+    "one request": (((100, 20),), [NO_SPEEDUP, NO_RISE]),
+    "one that misses the target": (((4000, 20),), [NO_SPEEDUP, NO_RISE]),
+    "three requests": (((100, 1), (200, 3), (100, 2)), [NO_SPEEDUP]),
+    "equal lengths": (((100, 50),) * 100, [NO_UTIL, NO_SPEEDUP]),
+    "outputs of one token": (((100, 1),) * 40, [NO_SPEEDUP]),
+    "enormous prompts": (((10**9, 1),) * 2, [NO_SPEEDUP]),
+    "a p99 that dips": (DIPPING, [NO_SPEEDUP]),
+}
+
+
+def graded_odd(folder, requests, plant=lambda files: files, style=Style(pooled=True)):
+    records = [{"prompt_tokens": prompt, "output_tokens": output} for prompt, output in requests]
+    file = folder / "requests.json"
+    file.write_text(json.dumps(records))
+    return graded(write(folder / "results", plant(solution(requests, style, more=True))), file)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_condition_that_cannot_hold_is_said(tmp_path, name):
+    requests, said = ODD[name]
+    lab = graded_odd(tmp_path, requests)
+    assert not lab.failures, failing(lab)
+    assert all(any(sentence in note for note in lab.notes) for sentence in said), lab.notes
+
+
+@pytest.mark.parametrize("requests, file, phrase, plant", [
+    (DIPPING, "tune.txt", "misses: bisection", answer(3)),  # p99 at 1, 2, 3: 158, 258, 183 ms
+    (((4000, 20),), "tune.txt", "tune.txt, max_concurrency\ngot:       1 (p99 TTFT 208.00 ms", answer(1)),
+    (((100, 20),), "static.txt", "total_steps", put("static.txt", total_steps=25)),
+    (((100, 50),) * 100, "continuous.txt", "output tokens / (16 slots", put("continuous.txt", slot_util="0.8831")),
+    (((100, 50),) * 100, "static.txt", "other requests", put("static.txt", throughput_tps=times(1.0002))),
+], ids=["a smaller one misses", "none meets", "one request", "equal lengths", "equal throughputs"])
+def test_what_follows_from_odd_requests_is_still_checked(tmp_path, requests, file, phrase, plant):
+    lab = graded_odd(tmp_path, requests, plant)
+    assert any(failure.file == file and phrase in failure.text for failure in lab.failures), failing(lab)
+
+
+def test_a_throughput_that_rounds_to_nothing_checks_no_speedup(tmp_path):
+    lab = graded_odd(tmp_path, ((10**9, 1),) * 2, put("compare.txt", speedup="1.500"))
+    assert not lab.failures, failing(lab)
+    assert any("speedup cannot be checked" in note for note in lab.notes)
+
+
+def test_the_mean_is_recognised_where_it_meets_the_target_to_the_end_of_the_scan(six, tmp_path):
+    file = tmp_path / "requests.json"
+    file.write_text(json.dumps([{"prompt_tokens": 20, "output_tokens": tokens} for tokens in (1, 2, 3)] * 1000))
+    lab = Lab(write(tmp_path / "results", six), file)
+    scan = Scan(lab)
+    assert scan.up_to == 256  # whose first burst is 256 x 1 ms + 8 ms, for more than 1 in 100
+    assert misjudged(scan, lab.replays, 256, Tuning()) == "the mean was used instead of the p99"
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+def test_the_command_to_rerun_is_complete(six, tmp_path):
+    """Whoever obeys it writes the same file again, from the same requests, and grades that."""
+    mine, right = tmp_path / "my requests.json", write(tmp_path / "right", six)
+    mine.write_text(json.dumps([{"prompt_tokens": 1, "output_tokens": 1}]))
+    for lab, rerun in (
+        (Lab(LAB), "python3 lb2/cost.py, then make grade"),
+        (Lab(LAB, mine), f"python3 lb2/cost.py --requests '{mine}', then make grade 'REQUESTS={mine}'"),
+        (Lab(right), f"the program that wrote it (here: python3 lb2/cost.py), then make grade OUT={right}"),
+    ):
+        lab.wrong("cost.txt", "", "", "", "", "")
+        assert lab.failures[-1].text.split("rerun:     ")[1] == rerun
+    none = tmp_path / "none"
+    with pytest.raises(Ungradable, match=f"make all OUT={none}, then make grade OUT={none}"):
+        Lab(none)
+
+
+def test_what_was_found_is_quoted_and_cut_short(six, tmp_path):
+    lab = graded(write(tmp_path, text("maxseqs.txt", lambda old: "5\u00b7" + "!" * 100 + "\n" + old)(six)))
+    (failure,) = lab.failures
+    assert f"got:       '5\\xb7{'!' * 51}...\n" in failure.text
+
+
+@pytest.mark.parametrize("written, exact, agrees", [
+    ("0.25", "0.2502", True),
+    ("0.25", "0.2599", True),  # cut off
+    ("0.26", "0.2551", True),  # rounded
+    ("0.26", "0.2549", False),
+    ("0.25", "0.2601", False),
+    ("1.5e3", "1512", True),
+    ("1709.5500000000002", "1709.55", True),
+    ("1709.55001", "1709.55", False),
+    ("1709.54", "1709.55", True),  # cut off a float just below
+])
+def test_a_written_number_stands_for_what_it_may_have_been(written, exact, agrees):
+    assert number_of("", written, 2).agrees(Fraction(exact)) is agrees
+
+
+@pytest.mark.parametrize("written, exact, decimals, says", [
+    ("1.0", "1.04", 3, True),
+    ("1", "1.04", 3, False),  # one digit, where the exercise asks for three decimals
+    ("1", "1", 3, True),
+    ("0.0003", "0.00031", 4, True),  # one digit, but all the decimals that are asked for
+    ("0.00", "0.00002", 2, True),
+    ("0.0", "0.0311", 2, False),
+    ("5036", "5036", 0, True),
+    ("5036", "5035.8", 0, False),  # a count is exact
+])
+def test_a_written_number_has_digits_enough(written, exact, decimals, says):
+    assert number_of("", written, decimals).says(Fraction(exact), decimals) is says
+
+
+def make_grade(out, requests=""):
+    """Grade from the command line, whatever make started these tests."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL")}
+    command = ["make", "grade", f"OUT={out}", f"REQUESTS={requests}", f"PYTHON={sys.executable}"]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=60)
+
+
+def test_make_grade_passes_and_says_what_it_recognised(six, tmp_path):
+    before = (ROOT / ".benchmarks").exists()
+    done = make_grade(write(tmp_path / "two words \u00e9", put("static.txt", note="mine")(six)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"  static.txt, compare.txt: {PLAIN}.\n" in done.stdout
+    assert "Notes\n  static.txt: further keys, not looked at: 'note'.\n" in done.stdout
+    assert all(len(line) <= 100 for line in done.stdout.splitlines()), done.stdout
+    assert (ROOT / ".benchmarks").exists() is before
+
+
+def test_make_grade_fails_and_says_what_is_wrong(eight, tmp_path):
+    done = make_grade(write(tmp_path, mean_for_p99(eight)))
+    assert done.returncode != 0
+    assert "file:      tune.txt, max_concurrency" in done.stdout
+    assert "likely:    the mean was used instead of the p99" in done.stdout
+    assert "1 failed" in done.stdout
+    assert "Error" not in done.stdout  # no traceback around it
+
+
+def test_the_labs_own_results_pass(tmp_path):
+    for name in STEPS:
+        with patch.object(sys, "argv", [f"{name}.py", "--out", str(tmp_path)]):
+            import_module(name).main()
+    lab = graded(tmp_path)
+    assert not lab.failures, failing(lab)
+    assert not lab.notes
+    assert "static.txt, continuous.txt, compare.txt: " + PLAIN + "." in lab.recognised
+    assert any(line.startswith("queue.csv: 32 slots, step by step; prompts") for line in lab.recognised)
+
+
+# --- what cannot be read ------------------------------------------------------------------------------------------
+
+
+def loop(path):
+    path.symlink_to(path.name)
+    return path
+
+
+def pipe(path):
+    os.mkfifo(path)
+    return path
+
+
+def closed_folder(path):
+    path.mkdir()
+    path.chmod(0)
+    return path
+
+
+def folder(path):
+    path.mkdir()
+    return path
+
+
+STRANGE = {  # name: (makes it, what is said)
+    "a link loop": (loop, "symbolic links"),
+    "a long name": (lambda path: path.with_name("x" * 300), "File name too long"),
+    "nothing": (lambda path: path, "No such file"),
+    "a file below a file": (lambda path: SHIPPED / "below", "Not a directory"),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_folder_that_cannot_be_graded_is_reported(tmp_path, name):
+    make, said = STRANGE[name]
+    with pytest.raises(Ungradable, match=said):
+        Lab(make(tmp_path / "strange"))
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_requests_that_cannot_be_read_are_reported(six, tmp_path, name):
+    make, said = STRANGE[name]
+    with pytest.raises(Ungradable, match=said):
+        Lab(write(tmp_path / "right", six), make(tmp_path / "strange"))
+
+
+@pytest.mark.parametrize("make, said", [(pipe, "a pipe"), (folder, "a folder")])
+def test_requests_that_are_no_file_are_reported(six, tmp_path, make, said):
+    with pytest.raises(Ungradable, match=said):
+        Lab(write(tmp_path / "right", six), make(tmp_path / "strange"))
+
+
+def test_results_in_a_file_are_reported():
+    with pytest.raises(Ungradable, match="not a folder"):
+        Lab(SHIPPED)
+
+
+def test_an_empty_list_of_requests_is_reported(six, tmp_path):
+    (tmp_path / "requests.json").write_text("[]")
+    with pytest.raises(Ungradable, match="file:      REQUESTS\n.*empty"):
+        Lab(write(tmp_path / "right", six), tmp_path / "requests.json")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_folder_that_may_not_be_entered_is_reported(tmp_path):
+    with pytest.raises(Ungradable, match="Permission denied"):
+        Lab(closed_folder(tmp_path / "closed"))
+
+
+@pytest.mark.parametrize("make, said", [
+    (loop, "symbolic links"),
+    (pipe, "a pipe or a device of that name"),
+    (folder, "a folder of that name"),
+    (lambda path: path.write_bytes("total_steps=1".encode("utf-16")), "saved as UTF-16"),
+    (lambda path: path.symlink_to("/dev/zero"), "a pipe or a device"),
+], ids=["a link loop", "a pipe", "a folder", "UTF-16", "a device"])
+def test_a_result_that_cannot_be_read_is_reported(eight, tmp_path, make, said):
+    for name in ("static.txt", "tune.csv"):
+        right = write(tmp_path / name.replace(".", "_"), eight)
+        (right / name).unlink()
+        make(right / name)
+        (failure,) = graded(right).failures
+        assert failure.file == name and said in failure.text
+        says_six_things(failure.text)
+
+
+def test_make_grade_reports_what_cannot_be_graded_once(six, tmp_path):
+    for out, requests, said in (
+        (write(tmp_path / "right", six), tmp_path / "nowhere.json", "nowhere.json: No such file"),
+        (loop(tmp_path / "loop"), "", "symbolic links"),
+    ):
+        done = make_grade(out, requests)
+        assert done.returncode != 0
+        assert done.stdout.count(said) == 1 and "1 failed" in done.stdout and "Traceback" not in done.stdout
