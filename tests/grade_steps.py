@@ -108,10 +108,16 @@ def other_steps(replays, found):
                 step_us = replays.step_us_behind(fact.number.value, fact.static, SLOTS, reading)
                 if step_us and step_us != STEP_US:
                     choice[reading._replace(step_us=step_us)] = None
-    confirmed = [reading for reading in choice if sum(fact.fits(replays, reading) for fact in tps) >= min(2, len(tps))]
-    if len(tps) == 1:  # which nothing confirms
-        confirmed = [reading for reading in confirmed if digits(reading.step_us) < 3]
+    confirmed = [reading for reading in choice if is_confirmed(replays, tps, reading)]
     return sorted(confirmed, key=lambda reading: (digits(reading.step_us), reading.prefill != FREE))
+
+
+def is_confirmed(replays, tps, reading):
+    """Do both schedulers' throughputs fit this time per step? Or is it round, and two of them fit?"""
+    fitting = [fact for fact in tps if fact.fits(replays, reading)]
+    if {fact.static for fact in fitting} == {True, False}:
+        return True
+    return digits(reading.step_us) < 3 and len(fitting) >= min(2, len(tps))
 
 
 def digits(step_us):

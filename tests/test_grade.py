@@ -363,6 +363,12 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
     "one digit of throughput": ("static.txt", "too few digits", put("static.txt", throughput_tps="5e2")),
     "a wrong static.txt leaves compare.txt alone": (
         "static.txt", "other requests", put("static.txt", throughput_tps="500.00")),
+    "a wrong static batch in both files": (
+        "compare.txt static.txt", "static_tps\ngot:       500.00",
+        chain(keep_six, put("static.txt", throughput_tps="500.00"), put("compare.txt", static_tps="500.00", speedup="2.463"))),
+    "20 ms a step, and continuous refills at batch end": (
+        "compare.txt", REFILLS_LATE,
+        lambda files: refill_at_batch_end(solution(shipped(), Style(step_ms=20, prefill="free")))),
     "compare.txt of other requests": ("compare.txt", "other requests than REQUESTS", other_requests),
     "compare.txt without prefill": (
         "compare.txt", f"two readings are mixed. Here: {FREE}. In static.txt, continuous.txt: {PLAIN}",
