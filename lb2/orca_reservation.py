@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import orca_iteration
 import orca_stall
-import paged
+import paged_time
 from command_line import run, say
 from common import aligned, save, table
 from inputs import BadInput
@@ -76,7 +76,7 @@ def in_blocks(requests, arrivals_us):
     """
     log = []
     blocks = CAPACITY_TOKENS // BLOCK_SIZE
-    result = paged.schedule(requests, MAX_BATCH, arrivals_us, step_us, blocks, BLOCK_SIZE, log=log)
+    result = paged_time.schedule(requests, MAX_BATCH, arrivals_us, step_us, blocks, BLOCK_SIZE, log=log)
     busy_us = reserved_token_us = used_token_us = used = 0
     written = [0] * len(arrivals_us)  # tokens that each request has in memory
     for step in log:

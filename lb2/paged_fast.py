@@ -1,7 +1,7 @@
-"""The same Schedule as paged.py's, some twenty times faster. Nobody has to read this to understand the scheduler.
+"""The same Schedule as paged_time.py gives, some twenty times faster.
 
-schedule() gives exactly what paged.schedule() gives (tests/test_paged_fast.py), for the step times
-that Costs can express. It leaves out what only the lesson needs: swapping to host memory, the log,
+Nobody has to read this to understand the scheduler. schedule() gives exactly what
+paged_time.schedule() gives (tests/test_paged_fast.py), for the step times that Costs can express. It leaves out what only the lesson needs: swapping to host memory, the log,
 and any other step_us.
 
 Why it is faster. No step visits the requests that decode: each takes one token a step, so they are
@@ -21,7 +21,8 @@ from heapq import heappop, heappush
 from operator import itemgetter
 
 from cost_model import Costs
-from paged import UNLIMITED, Schedule, refuse_what_cannot_fit
+from paged import UNLIMITED, refuse_what_cannot_fit
+from paged_time import Schedule
 
 FAR = float("inf")
 
@@ -272,9 +273,9 @@ class Rows:
 def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=UNLIMITED, block_size=16,
              max_num_batched_tokens=UNLIMITED, chunked_prefill=True, reserve_full_prompt=True, prefixes=None, *,
              asynchronous=False, clients=None, overhead_us=0):
-    """Play all requests in time and return their Schedule: that of paged.schedule() with step_us=step_of(costs).
+    """Play all requests in time and return their Schedule: that of paged_time.schedule() with step_us=step_of(costs).
 
-    The parameters are those of paged.schedule(); costs is a Costs. Raises BadInput for a request that could never fit.
+    The parameters are those of paged_time.schedule(); costs is a Costs. Raises BadInput for a request that could never fit.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
     play = Play(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,

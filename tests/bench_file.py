@@ -1,13 +1,13 @@
 """Writes what the paged scheduler did as vLLM's benchmark would have recorded it."""
 
-import paged
+import paged_time
 
 
 def bench(requests, concurrency, costs, arrivals_us=None, max_num_seqs=256):
     """The detailed result of a closed loop of so many clients, or of an open one at these arrivals."""
     log = []
     limit = min(concurrency or max_num_seqs, max_num_seqs)
-    result = paged.schedule(requests, limit, arrivals_us, paged.step_of(costs), log=log)
+    result = paged_time.schedule(requests, limit, arrivals_us, paged_time.step_of(costs), log=log)
     n = len(requests.prompt_tokens)
     left, emitted = list(requests.prompt_tokens), [[] for _ in range(n)]
     ends = [step.start_us for step in log[1:]] + [max(result.finished_us)]

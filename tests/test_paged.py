@@ -12,9 +12,10 @@ import pytest
 from cost_model import Costs
 from fixture import ROOT, script, shipped
 from inputs import Requests
-from paged import UNLIMITED, Request, Scheduler, schedule, step_of
+from paged import UNLIMITED, Request, Scheduler
 from paged_cases import random_case
 from paged_replay import load_cases
+from paged_time import schedule, step_of
 
 VLLM = ROOT / "fixtures" / "vllm"
 FILES = [VLLM / "cases.json", VLLM / "async_cases.json"]

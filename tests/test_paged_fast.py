@@ -7,6 +7,7 @@ from collections import Counter
 import continuous
 import paged
 import paged_fast
+import paged_time
 import pytest
 from cost_model import Costs
 from fixture import ROOT, shipped
@@ -20,7 +21,7 @@ VLLM = ROOT / "fixtures" / "vllm"
 def both(requests, limit, arrivals, costs, more):
     """(the Schedule of the twin, that of the lesson)."""
     fast = paged_fast.schedule(requests, limit, arrivals, costs, **more)
-    return fast, paged.schedule(requests, limit, arrivals, paged.step_of(costs), **more)
+    return fast, paged_time.schedule(requests, limit, arrivals, paged_time.step_of(costs), **more)
 
 
 def test_equals_the_lesson_on_2500_random_runs():
