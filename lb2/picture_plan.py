@@ -1,0 +1,99 @@
+"""Which load meets the target, and how far is the cliff? The p99 of a latency against the load, for each max_num_seqs.
+
+A line is the p99 of the trace itself, the band around it the middle 18 of 20 replays of the trace. The line of the
+answer is blue up to the answer and vermilion beyond; the other limits are grey. Beyond the capacity more requests arrive
+than the server works off. plan.py has the numbers; nothing is simulated here.
+
+    draw_plan({8: [(rps, p99, low, high), ...], ...}, 200, today_rps=2.0, capacity_rps=6.1, answer=(8, 4.1), slower_rps=3.4)
+"""
+
+from svg import LEFT, LINE, MARGIN, RIGHT, axes, band, draw, group, line, marks, picture, text, units
+from svg_labels import across, beside, drop, heads, names, segments
+from svg_scales import Panel, Scale, decades, number
+
+
+def rate(rps):
+    """Requests per second in three digits."""
+    return number(float(f"{rps:.3g}"))
+
+
+def verdicts(target_ms, measure, today_rps, capacity_rps, answer, slower_rps, no_edge):
+    """The lines of words above the picture: [(words, kind), ...]."""
+    if answer is None:
+        return [(f"No edge found: every load meets {target_ms:,.12g} ms" if no_edge else
+                 f"No load meets {measure} {target_ms:,.12g} ms", "bad")]
+    lines = [(f"{rate(answer[1])} requests/s with max_num_seqs {answer[0]}", "good")]
+    if slower_rps is not None:
+        lines.append((f"{rate(slower_rps)} if every step takes 10 % longer", "bad"))
+    else:
+        lines.append(("none if every step takes 10 % longer", "bad"))
+    facts = [f"today {rate(today_rps)}" if today_rps else "", f"capacity {rate(capacity_rps)}" if capacity_rps else ""]
+    if any(facts):
+        lines.append(("; ".join(filter(None, facts)), ""))
+    return lines
+
+
+def split(points, rps):
+    """(points up to a load, points from it on): both parts of a line that is cut at one of its points."""
+    return [point for point in points if point[0] <= rps], [point for point in points if point[0] >= rps]
+
+
+def draw_plan(limits, target_ms, measure="p99 TTFT", today_rps=None, capacity_rps=None, answer=None, slower_rps=None,
+              no_edge=False):
+    """limits: {max_num_seqs: [(requests per second, p99 in ms, low and high of the replays), ...] in order of load}.
+
+    answer: (max_num_seqs, requests per second), one of the points, or None; no_edge: because all loads meet the target.
+    capacity_rps: of the answer's limit. slower_rps: the answer if every step takes 10 % longer, or None.
+    """
+    words = verdicts(target_ms, measure, today_rps, capacity_rps, answer, slower_rps, no_edge)
+    top = 152 + LINE * len(words)
+    loads = [point[0] for points in limits.values() for point in points]
+    x = Scale(0, 1.04 * max(*loads, today_rps or 0, capacity_rps or 0), LEFT, RIGHT - 74)
+    times_ms = [ms for points in limits.values() for point in points for ms in point[1:]]
+    panel = Panel("p99", x, decades([target_ms, *times_ms], top + 250, top))
+    best = answer[0] if answer else None
+    quiet, bright, labels, boxes = [], [], [], []
+    lines = [(x.start, panel.y.at(target_ms), x.end, panel.y.at(target_ms))]
+    lines += [(x.at(rps), top, x.at(rps), top + 250) for rps in (today_rps, capacity_rps) if rps]
+    for limit, points in limits.items():
+        way = [point[:2] for point in points]
+        lows, highs = [(point[0], point[2]) for point in points], [(point[0], point[3]) for point in points]
+        lines += segments(panel, way)
+        if limit == best:
+            below, beyond = split(way, answer[1])
+            bright = [group("good", f"{limit} replays", band(panel, lows, highs)),
+                      group("bad", f"{limit} beyond", line(panel, beyond)), group("good", f"{limit}", line(panel, below))]
+        else:
+            quiet.append(group("quiet", f"{limit} replays", band(panel, lows, highs)))
+            quiet.append(group("quiet", f"{limit}", line(panel, way, "thin")))
+    upper = panel._replace(y=panel.y._replace(end=top - LINE))
+    facts, verdict = [], []
+    for rps, name, where in ((today_rps, "today", facts), (capacity_rps, "capacity", facts)):
+        if rps:
+            where.append((rps, name, ""))
+            bright.append(group("ink", name, drop(panel, rps)))
+    if answer:
+        p99 = dict(point[:2] for point in limits[best])[answer[1]]
+        verdict.append((answer[1], "answer", "good"))
+        bright.append(group("good", "answer", drop(panel, answer[1], p99), marks(panel, "circle", [(answer[1], p99)])))
+        if slower_rps is not None:
+            verdict.append((slower_rps, "10 % slower", "bad"))
+            bright.append(group("bad", "slower", drop(panel, slower_rps, target_ms),
+                                marks(panel, "diamond", [(slower_rps, target_ms)], "hollow")))
+    for limit, points in limits.items():
+        labels += beside(panel, *points[-1][:2], str(limit), "good" if limit == best else "tick", lines, boxes)
+    zone = ""
+    if capacity_rps and capacity_rps < x.high:
+        place = x.at(capacity_rps)
+        zone = f'<rect class="zone" x="{units(place)}" y="{top}" width="{units(x.end - place)}" height="250"/>'
+    return picture(
+        "Which load meets the target?",
+        f"{'; '.join(line[0] for line in words)}; target {measure} {target_ms:,.12g} ms.",
+        top + 312,
+        text(MARGIN, 68, f"Target {target_ms:,.12g} ms; bands: the middle 18 of 20 replays"),
+        *(text(MARGIN, 68 + LINE * row, *line) for row, line in enumerate(words, start=1)),
+        zone,
+        draw(panel, axes(panel, "requests per second", f"{measure}, ms, log scale", rise=58),
+             *quiet, group("ink", "target", across(panel, target_ms)), *bright, *labels,
+             *heads(upper, facts), *heads(panel, verdict), *names(panel, [(target_ms, "target", "")])),
+    )
