@@ -1,7 +1,8 @@
 """Which load does each scheduler carry? orca_curves.py's curves, as in Orca's Figure 10.
 
 Hollow marks are the rates of orca_curves.csv; where the curves of several limits meet, none hides another. The filled
-mark of a curve is what orca_curves.py's search found: the most that is served within the target.
+mark of a curve is what orca_curves.py's search found: the highest rate of arrivals within the target, and what is served
+then.
 """
 
 import orca_curves
@@ -27,11 +28,11 @@ def factor_words(within):
     """The best of the request level and of the iteration level within the target, and what is between them."""
     best = {}
     for system, point in within.items():
-        best[system[0]] = max(best.get(system[0], (0, "")), (point.throughput_rps, orca_curves.name(system)))
+        best[system[0]] = max(best.get(system[0], (0, f"{system[0]} level")), (point.rate_rps, orca_curves.name(system)))
     (slow, slow_name), (fast, fast_name) = best["request"], best["iteration"]
-    times = f"{fast_name} serves {fast / slow:.1f} times as much" if slow else "request level meets it at no rate"
-    return [(f"{slow_name or 'request level'}: {slow:.2f} requests/s within the target", "bad"),
-            (f"{fast_name or 'iteration level'}: {fast:.2f} requests/s within the target", "good"), (times, "good")]
+    times = f"{fast_name} carries {fast / slow:.1f} times as much" if slow else "At no rate does request level meet it"
+    return [(f"{slow_name} carries {slow:.2f} requests/s within it", "bad"),
+            (f"{fast_name} carries {fast:.2f} requests/s within it", "good"), (times, "good")]
 
 
 def draw_curves(target_ms, curves, within):
@@ -51,11 +52,11 @@ def draw_curves(target_ms, curves, within):
             found = [(within[system].throughput_rps, within[system].p50_ms_per_token)]
             pieces.append(group(kind, f"{name} within", marks(panel, shape, found)))
         words += beside(panel, *way[-1], name, kind, lines, boxes)
-    said = ", ".join(f"{orca_curves.name(system)} {point.throughput_rps:.2f}" for system, point in within.items())
+    said = ", ".join(f"{orca_curves.name(system)} {point.rate_rps:.2f}" for system, point in within.items())
     best = factor_words(within)
     return picture(
         "Which load does each scheduler carry?",
-        f"Requests served per second within {target_ms:.1f} ms per output token: {said}; {best[2][0]}.",
+        f"Requests per second within {target_ms:.1f} ms per output token: {said}; {best[2][0]}.",
         560,
         text(MARGIN, 68, f"GPT-3 13B on an A100, modelled; target {target_ms:.1f} ms"),
         *(text(MARGIN, 68 + LINE * row, *line) for row, line in enumerate(best, start=1)),

@@ -16,7 +16,7 @@ from svg_scales import Panel, Scale
 REQUESTS = Requests([100, 200, 100], [1, 3, 2])
 NAMES = "ABC"
 SLOTS = 2
-LEFT_OF_TIME, TALL = 88, 88
+LEFT_OF_TIME, TALL, TOPS = 88, 88, (166, 338)
 ENDS_MS = {"static": (23, 31, 39, 52, 60), "continuous": (23, 36, 44)}  # of the iterations
 SAID_MS = (0, 23, 36, 39, 44, 60)  # those that are written out
 MOTION = f"""path.now {{ opacity: 0; stroke-width: 2.5 }}
@@ -50,7 +50,7 @@ def draw_steps(schedules):
     """schedules: {"static" or "continuous": its Schedule}, of REQUESTS."""
     x = Scale(0, 60, LEFT_OF_TIME, RIGHT)
     pieces, ends_ms = [], {}
-    for (name, schedule), top in zip(schedules.items(), (166, 338)):
+    for (name, schedule), top in zip(schedules.items(), TOPS):
         panel = Panel(name, x, Scale(SLOTS, 0, top + TALL, top))
         end_us = max(schedule.finished_us)
         ends_ms[name] = end_us // 1000
@@ -74,7 +74,7 @@ def draw_steps(schedules):
         pieces.append(text(RIGHT, top - 12, verdict, "good end" if name == "continuous" else "bad end"))
         pieces.append(draw(panel, axis, *times, *slots, *drawn, path("paper", *seams),
                            *named(panel, schedule, rows)))
-    now = path("now", f"M{units(x.start)},162V{units(340 + TALL)}")
+    now = path("now", *(f"M{units(x.start)},{top}v{TALL}" for top in TOPS))
     return picture(
         "What does the one line change?",
         f"Three requests in two slots: static batching ends at {ends_ms['static']} ms, continuous at "
