@@ -13,6 +13,8 @@ import csv
 import io
 import os
 import statistics
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from inputs import BadInput, Requests
@@ -49,6 +51,17 @@ def percentile(values, percent):
     if len(values) == 1:
         return values[0]
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def percentile_of_counts(counts, percent):
+    """The percentile of the numbers in {number: how many times, 1 or more}, none of which is written out."""
+    numbers = sorted(counts)
+    ends = list(accumulate(counts[number] for number in numbers))  # rank after the last of each number
+    if ends[-1] == 1:
+        return numbers[0]
+    rank, hundredths = divmod(percent * (ends[-1] - 1), 100)
+    low, high = (numbers[bisect_right(ends, place)] for place in (rank, rank + 1))
+    return (low * (100 - hundredths) + high * hundredths) / 100
 
 
 def throughput_tps(requests, schedule):

@@ -1,10 +1,9 @@
-"""What does a token budget trade? p99 inter-token latency against p99 TTFT, a point for each max_num_batched_tokens.
+"""What does a token budget trade? p99 inter-token latency against p99 TTFT, a point for each
+max_num_batched_tokens.
 
-The numbers are those of paged_chunked.csv. Down is smoother output, left is an earlier first token. Where points lie on
-one another, one word names them all.
+The numbers are those of paged_chunked.csv. Down is smoother output, left is an earlier first token.
+Where points lie on one another, one word names them all.
 """
-
-import csv
 
 import paged_chunked
 from command_line import progress
@@ -14,18 +13,15 @@ from svg_labels import beside, segments
 from svg_scales import Panel, decades, milliseconds
 
 
-def chunked_data(requests, costs=Costs()):
-    """[(name of the budget, p99 TTFT in ms, p99 ITL in ms), ...], the smallest budget first."""
+def chunked_data(requests, costs=Costs(), rows=None):
+    """[(name of the budget, p99 TTFT in ms, p99 ITL in ms), ...]: played, or from
+    paged_chunked.csv's rows.
+    """
+    if rows:
+        return [(row["max_num_batched_tokens"], float(row["p99_ttft_ms"]), float(row["p99_itl_ms"])) for row in rows]
     budgets = paged_chunked.BUDGETS
     measures = progress((paged_chunked.measure(requests, budget, costs) for budget in budgets), len(budgets))
     return [(paged_chunked.name(budget), ttft / 1000, itl / 1000) for budget, (ttft, itl, _) in zip(budgets, measures)]
-
-
-def chunked_rows(path):
-    """The same, as paged_chunked.csv has them."""
-    with open(path, newline="") as file:
-        return [(row["max_num_batched_tokens"], float(row["p99_ttft_ms"]), float(row["p99_itl_ms"]))
-                for row in csv.DictReader(file)]
 
 
 def together(panel, points):
@@ -59,7 +55,8 @@ def draw_chunked(points):
     else:
         places = [point[1:] for point in points]
         lines, boxes = segments(panel, places), []
-        pieces = [group("quiet", "order", line(panel, places, "thin")), group("good", "budgets", marks(panel, "circle", places))]
+        pieces = [group("quiet", "order", line(panel, places, "thin")),
+                  group("good", "budgets", marks(panel, "circle", places))]
         for place, named in together(panel, points).items():
             pieces += beside(panel, *place, words_of(named, points), "good", lines, boxes)
         said = "; ".join(f"{name} {milliseconds(itl)} and {milliseconds(ttft)}" for name, ttft, itl in points)

@@ -1,8 +1,8 @@
 """Which load does each scheduler carry? orca_curves.py's curves, as in Orca's Figure 10.
 
-Hollow marks are the rates of orca_curves.csv; where the curves of several limits meet, none hides another. The filled
-mark of a curve is what orca_curves.py's search found: the highest rate of arrivals within the target, and what is served
-then.
+Hollow marks are the rates of orca_curves.csv; where the curves of several limits meet, none hides
+another. The filled mark of a curve is what orca_curves.py's search found: the highest rate of
+arrivals within the target, and what is served then.
 """
 
 import orca_curves
@@ -15,7 +15,9 @@ SHAPES = {1: "triangle", 8: "square", 16: "diamond", 32: "circle"}
 
 
 def curves_data(workload):
-    """Target in ms per token, {system: its Points}, {system: the Point of its highest rate within the target}."""
+    """Target in ms per token, {system: its Points}, {system: the Point of its highest rate within
+    the target}.
+    """
     systems = orca_curves.SYSTEMS
     drawn = progress((orca_curves.curve(system, workload, orca_curves.RATES_RPS) for system in systems), len(systems))
     curves = dict(zip(systems, drawn))
@@ -25,10 +27,13 @@ def curves_data(workload):
 
 
 def factor_words(within):
-    """The best of the request level and of the iteration level within the target, and what is between them."""
+    """The best of the request level and of the iteration level within the target, and what is
+    between them.
+    """
     best = {}
     for system, point in within.items():
-        best[system[0]] = max(best.get(system[0], (0, f"{system[0]} level")), (point.rate_rps, orca_curves.name(system)))
+        known = best.get(system[0], (0, f"{system[0]} level"))
+        best[system[0]] = max(known, (point.rate_rps, orca_curves.name(system)))
     (slow, slow_name), (fast, fast_name) = best["request"], best["iteration"]
     times = f"{fast_name} carries {fast / slow:.1f} times as much" if slow else "At no rate does request level meet it"
     return [(f"{slow_name} carries {slow:.2f} requests/s within it", "bad"),
@@ -36,17 +41,19 @@ def factor_words(within):
 
 
 def draw_curves(target_ms, curves, within):
-    """Median latency against throughput, and the most that is served within the target. As curves_data returns them."""
+    """Median latency against throughput, and what the search found. As curves_data returns them."""
     points = [point for some in curves.values() for point in some]
     x = Scale(0, max(point.throughput_rps for point in points), LEFT, RIGHT - 74)
     room = target_ms / 4, 2 * max(point.p50_ms_per_token for point in points)  # for words, below and above the lines
     panel = Panel("latency", x, decades([*room, *(point.p50_ms_per_token for point in points)], 500, 190))
-    ways = {system: [(point.throughput_rps, point.p50_ms_per_token) for point in some] for system, some in curves.items()}
+    ways = {system: [(point.throughput_rps, point.p50_ms_per_token) for point in some]
+            for system, some in curves.items()}
     lines = [*segments(panel, [(0, target_ms), (x.high, target_ms)])]
     lines += [one for way in ways.values() for one in segments(panel, way)]
     pieces, words, boxes = [group("ink", "target", across(panel, target_ms))], [], []
     for system, way in ways.items():
-        name, kind, shape = orca_curves.name(system), "bad" if system[0] == "request" else "good", SHAPES.get(system[1], "circle")
+        name, kind = orca_curves.name(system), "bad" if system[0] == "request" else "good"
+        shape = SHAPES.get(system[1], "circle")
         pieces.append(group(kind, name, line(panel, way, "thin"), marks(panel, shape, way, "hollow")))
         if within[system].throughput_rps:
             found = [(within[system].throughput_rps, within[system].p50_ms_per_token)]

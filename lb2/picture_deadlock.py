@@ -1,9 +1,11 @@
-"""What happens to a memory that nobody reserves? Tokens in the cache over time, in orca_reservation.py's four modes.
+"""What happens to a memory that nobody reserves? Tokens in the cache over time, in
+orca_reservation.py's four modes.
 
-For `paged` the tokens are those of the blocks that are held. At 12 requests/s `none` fills the memory and stops for good, because each running request waits for a token's room. The
-schedulers are asked what is in the cache whenever they admit requests: the roofline that they call is told.
+For `paged` the tokens are those of the blocks that are held. At 12 requests/s `none` fills the
+memory and stops for good, because each running request waits for a token's room. The schedulers are
+asked what is in the cache whenever they admit requests: the roofline that they call is told.
 
-    sampled([(0.0, 5), (0.1, 6), (9.0, 7)], 10, 10.0)   -> [(0.1, 6), (9.0, 7)]     the last of each bin of time
+    sampled([(0.0, 5), (0.1, 6), (9.0, 7)], 10, 10.0)   -> [(0.1, 6), (9.0, 7)]     the last of each bin
 """
 
 import orca_iteration
@@ -30,7 +32,9 @@ MODES = {  # mode: colour, mark, kind of line
 
 
 def at_admissions(schedule, requests, arrivals_us, *more):
-    """(Outcome, [(time in s, tokens in the cache), ...]) of a scheduler that calls a roofline, at each admission."""
+    """(Outcome, [(time in s, tokens in the cache), ...]) of a scheduler that calls a roofline, at
+    each admission.
+    """
     seen = []
 
     def roofline(prompt_tokens, prompt_squares, rows, cached_tokens):
@@ -44,7 +48,9 @@ def at_admissions(schedule, requests, arrivals_us, *more):
 
 
 def deadlock_data(workload, path):
-    """{mode: [(time in s, tokens in the cache), ...]} and when `none` deadlocks, in s, or None. Raises BadInput."""
+    """{mode: [(time in s, tokens in the cache), ...]} and when `none` deadlocks, in s, or None.
+    Raises BadInput.
+    """
     orca_reservation.refuse_longer_than_declared(path, workload.requests.output_tokens)
     requests, arrivals_us = workload.requests, arrivals_at(workload, RATE_RPS)
     points, stuck_s = {}, None
@@ -84,12 +90,12 @@ def draw_deadlock(points, stuck_s):
     if stuck_s is not None:
         flat = [(stuck_s, CAPACITY_TOKENS), (x.high, CAPACITY_TOKENS)]
         pieces.append(group("bad", "flat", line(panel, flat), marks(panel, "cross", flat[:1])))
-        said = f"none fills the cache and stops for good at {stuck_s:.1f} s."
+        said = f"With none the cache is full, and all stops, at {stuck_s:.1f} s."
     most = {mode: max(tokens for _, tokens in some) for mode, some in points.items()}
     peaks = ", ".join(f"{mode} {tokens:,}" for mode, tokens in most.items())
     return picture(
         "What if nobody reserves memory?",
-        f"{said[0].upper()}{said[1:]} Most tokens in the cache, of {CAPACITY_TOKENS:,} that fit: {peaks}.",
+        f"{said} Most tokens in the cache, of {CAPACITY_TOKENS:,} that fit: {peaks}.",
         490,
         text(MARGIN, 68, f"Tokens in the cache at {RATE_RPS} requests/s; {CAPACITY_TOKENS:,} fit"),
         *keys,

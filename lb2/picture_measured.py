@@ -1,7 +1,9 @@
-"""How far are predictions from a real server? Every measure of every recorded run, predicted against measured.
+"""How far are predictions from a real server? Every measure of every recorded run, predicted
+against measured.
 
-A row is a measure, a mark a run, its place the error in per cent. The shaded band is the noise of the machine: identical
-runs differ by so much. Hollow marks are runs that the costs were fitted to; they are no test of the model.
+A row is a measure, a mark a run, its place the error in per cent. The shaded band is the noise of
+the machine: identical runs differ by so much. Hollow marks are runs that the costs were fitted to;
+they are no test of the model.
 """
 
 import plan_measured
@@ -18,7 +20,9 @@ LANE = 15  # of a run within a row
 
 
 def measured_data():
-    """Rows (run, measure, measured, predicted), the names of the calibrated runs, and the noise in per cent."""
+    """Rows (run, measure, measured, predicted), the names of the calibrated runs, and the noise in
+    per cent.
+    """
     fitted, others = plan_measured.CALIBRATE, plan_measured.PREDICT
     benches = [load_bench(path) for path in (*fitted, *others)]
     costs = fit(benches[: len(fitted)])
@@ -38,14 +42,18 @@ def errors(rows):
 
 
 def worst(found, calibrated):
-    """(error, measure, run) of the largest error among the runs that were predicted, or of all if there are none."""
+    """(error, measure, run) of the largest error among the runs that were predicted, or of all if
+    there are none.
+    """
     cases = [(error, measure, run) for measure, by_run in found.items() for run, error in by_run.items()]
     tested = [case for case in cases if case[2] not in calibrated]
     return max(tested or cases, key=lambda case: abs(case[0]))
 
 
 def draw_measured(rows, calibrated, noise_percent):
-    """rows: (run, measure, measured, predicted); calibrated: names of runs; noise_percent: of identical runs."""
+    """rows: (run, measure, measured, predicted); calibrated: names of runs; noise_percent: of
+    identical runs.
+    """
     found = errors(rows)
     runs = list(dict.fromkeys(row[0] for row in rows))
     shapes = {run: SHAPES[i % len(SHAPES)] for i, run in enumerate(runs)}
@@ -77,9 +85,10 @@ def draw_measured(rows, calibrated, noise_percent):
             f'width="{units(x.at(noise_percent) - x.at(-noise_percent))}" height="{tall * len(found)}"/>')
     said = f"worst of the runs predicted: {NAMES.get(measure, measure)} of {run}, {error:+.0f} %"
     within = sum(abs(error) <= noise_percent for by_run in found.values() for error in by_run.values())
+    of_all = f"{within} of {sum(map(len, found.values()))} errors are within {noise_percent:g} %"
     return picture(
         "How far are predictions from a server?",
-        f"{within} of {sum(map(len, found.values()))} errors are within {noise_percent:g} %, the noise of the machine; {said}.",
+        f"{of_all}, the noise of the machine; {said}.",
         top + tall * len(found) + 62,
         text(MARGIN, 68, f"Grey: identical runs differ by {noise_percent:g} %"),
         *keys,

@@ -1,10 +1,13 @@
-"""Which load meets the target, and how far is the cliff? The p99 of a latency against the load, for each max_num_seqs.
+"""Which load meets the target, and how far is the cliff? The p99 of a latency against the load, for
+each max_num_seqs.
 
-A line is the p99 of the trace itself, the band around it the middle 18 of 20 replays of the trace. The line of the
-answer is blue up to the answer and vermilion beyond; the other limits are grey. Beyond the capacity more requests arrive
-than the server works off. plan.py has the numbers; nothing is simulated here.
+A line is the p99 of the trace itself, the band around it the middle 18 of 20 replays of the trace.
+The line of the answer is blue up to the answer and vermilion beyond; the other limits are grey.
+Beyond the capacity more requests arrive than the server works off. plan.py has the numbers; nothing
+is simulated here.
 
-    draw_plan({8: [(rps, p99, low, high), ...], ...}, 200, today_rps=2.0, capacity_rps=6.1, answer=(8, 4.1), slower_rps=3.4)
+    draw_plan({8: [(rps, p99, low, high), ...], ...}, 200, "p99 TTFT", today_rps=2.0,
+              capacity_rps=6.1, answer=(8, 4.1), slower_rps=3.4)
 """
 
 from svg import LEFT, LINE, MARGIN, RIGHT, axes, band, draw, group, line, marks, picture, text, units
@@ -34,16 +37,19 @@ def verdicts(target_ms, measure, today_rps, capacity_rps, answer, slower_rps, no
 
 
 def split(points, rps):
-    """(points up to a load, points from it on): both parts of a line that is cut at one of its points."""
+    """(points up to a load, points from it on): both parts of a line that is cut at one of its
+    points.
+    """
     return [point for point in points if point[0] <= rps], [point for point in points if point[0] >= rps]
 
 
 def draw_plan(limits, target_ms, measure="p99 TTFT", today_rps=None, capacity_rps=None, answer=None, slower_rps=None,
               no_edge=False):
-    """limits: {max_num_seqs: [(requests per second, p99 in ms, low and high of the replays), ...] in order of load}.
+    """limits: {max_num_seqs: [(requests per second, p99 in ms, low and high of the replays), ...]}.
 
-    answer: (max_num_seqs, requests per second), one of the points, or None; no_edge: because all loads meet the target.
-    capacity_rps: of the answer's limit. slower_rps: the answer if every step takes 10 % longer, or None.
+    The points are in order of load. answer: (max_num_seqs, requests per second), one of the points,
+    or None; no_edge: None because all loads meet the target. capacity_rps: of the answer's limit.
+    slower_rps: the answer if every step takes 10 % longer, or None.
     """
     words = verdicts(target_ms, measure, today_rps, capacity_rps, answer, slower_rps, no_edge)
     top = 152 + LINE * len(words)
@@ -57,12 +63,13 @@ def draw_plan(limits, target_ms, measure="p99 TTFT", today_rps=None, capacity_rp
     lines += [(x.at(rps), top, x.at(rps), top + 250) for rps in (today_rps, capacity_rps) if rps]
     for limit, points in limits.items():
         way = [point[:2] for point in points]
-        lows, highs = [(point[0], point[2]) for point in points], [(point[0], point[3]) for point in points]
+        lows, highs = ([(point[0], point[column]) for point in points] for column in (2, 3))
         lines += segments(panel, way)
         if limit == best:
             below, beyond = split(way, answer[1])
             bright = [group("good", f"{limit} replays", band(panel, lows, highs)),
-                      group("bad", f"{limit} beyond", line(panel, beyond)), group("good", f"{limit}", line(panel, below))]
+                      group("bad", f"{limit} beyond", line(panel, beyond)),
+                      group("good", f"{limit}", line(panel, below))]
         else:
             quiet.append(group("quiet", f"{limit} replays", band(panel, lows, highs)))
             quiet.append(group("quiet", f"{limit}", line(panel, way, "thin")))

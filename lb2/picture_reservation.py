@@ -1,6 +1,8 @@
-"""How much reserved memory is ever used? orca_reservation.py's tokens, a bar for each mode at each rate.
+"""How much reserved memory is ever used? orca_reservation.py's tokens, a bar for each mode at each
+rate.
 
-What is used is filled, what is reserved and not used is an empty frame, so that grey print tells them apart too.
+What is used is filled, what is reserved and not used is an empty frame, so that grey print tells
+them apart too.
 """
 
 from itertools import product
@@ -15,7 +17,9 @@ THICK, PITCH = 17, 27
 
 
 def reservation_data(workload, path):
-    """How many requests there are, and {(requests per second, mode): Measures}. Raises BadInput, naming the path."""
+    """How many requests there are, and {(requests per second, mode): Measures}. Raises BadInput,
+    naming the path.
+    """
     orca_reservation.refuse_longer_than_declared(path, workload.requests.output_tokens)
     cases = list(product(orca_reservation.RATES_RPS, orca_reservation.MODES))
     measures = (orca_reservation.measure(mode, workload, rate) for rate, mode in cases)
@@ -43,7 +47,7 @@ def draw_reservation(requests, runs):
             if measures.deadlock_s is not None:
                 stuck.append((measures.mean_used_tokens, y - PITCH + THICK / 2))
                 deadlock = f"deadlock at {measures.deadlock_s:.1f} s, {measures.finished:,} of {requests:,} served"
-                words.append(text(x.start, y + 12, deadlock, "bad"))
+                words.append(text(MARGIN, y + 12, deadlock, "bad"))
                 said.append(deadlock)
                 y += PITCH
         y += 12

@@ -1,9 +1,11 @@
-"""What if a freed slot were filled at once? Who sits in which slot, static batching above continuous.
+"""What if a freed slot were filled at once? Who sits in which slot, static batching above
+continuous.
 
-A bar is a request, from its admission to its last token; what is left of a slot's time is idle. Both panels have one
-time axis. A long list is cut: its first eight static batches or 1,000 requests are shown, and the edge is torn.
+A bar is a request, from its admission to its last token; what is left of a slot's time is idle.
+Both panels have one time axis. A long list is cut: its first eight static batches or 1,000 requests
+are shown, and the edge is torn.
 
-    stays(schedule, 2, 44_000)     -> [[(0, 23000), (23000, 44000)], [(0, 44000)]]     per slot: (from, to) in us
+    stays(schedule, 2, 44_000) -> [[(0, 23000), (23000, 44000)], [(0, 44000)]]     a slot: (from, to) in us
 """
 
 from heapq import heappop, heappush
@@ -27,7 +29,9 @@ def slots_data(requests, costs=Costs(), slots=SLOTS):
 
 
 def stays(schedule, slots, until_us):
-    """Who sits where: for each slot its [(from, to), ...] in us. A request takes the lowest slot that is free."""
+    """Who sits where: for each slot its [(from, to), ...] in us. A request takes the lowest slot
+    that is free.
+    """
     rows = [[] for _ in range(slots)]
     free, busy = list(range(slots)), []  # heaps: slots; (when it falls free, slot)
     for position in sorted(range(len(schedule.admitted_us)), key=schedule.admitted_us.__getitem__):
@@ -49,7 +53,9 @@ def gaps(row, until_us):
 
 
 def slot_bars(panel, schedule, slots):
-    """A row a slot, a bar a request, and what is idle until the last one ends. The panel's x: seconds."""
+    """A row a slot, a bar a request, and what is idle until the last one ends. The panel's x:
+    seconds.
+    """
     until_us = min(max(schedule.finished_us), panel.x.high * 1e6)
     pitch = (panel.y.start - panel.y.end) / slots
     thickness = pitch - min(1, pitch / 5)
@@ -78,7 +84,9 @@ def window_us(slots, by_batch, by_iteration):
 
 
 def draw_slots(requests, slots, by_batch, by_iteration):
-    """Both schedulers' slots on one time axis. by_batch, by_iteration: the Schedules, all requests there at time 0."""
+    """Both schedulers' slots on one time axis. by_batch, by_iteration: the Schedules, all requests
+    there at time 0.
+    """
     n = len(requests.output_tokens)
     until_us = window_us(slots, by_batch, by_iteration)
     x = Scale(0, until_us / 1e6, MARGIN, RIGHT)

@@ -1,9 +1,12 @@
-"""What does the one line change, iteration by iteration? Three requests in two slots, as in continuous.py's docstring.
+"""What does the one line change, iteration by iteration? Three requests in two slots, as in
+continuous.py's docstring.
 
-Requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2). Static batching holds the first one's slot until the
-longest of its batch has ended, at 39 ms; continuous batching gives it to the third at 23 ms.
+Requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2). Static batching holds the first
+one's slot until the longest of its batch has ended, at 39 ms; continuous batching gives it to the
+third at 23 ms.
 
-A line runs along the time axis twice, unless the reader's system asks for less motion; on paper it is not there.
+A line runs along the time axis twice, unless the reader's system asks for less motion; on paper it
+is not there.
 """
 
 import continuous

@@ -1,14 +1,15 @@
 """How many clients meet the TTFT target, by the p99 and by the mean?
 
-The numbers are tune.py's: N clients, each with one request in flight, max_num_seqs = N. The order of the list decides
-which requests share the first burst, so the answers of 20 random orders are a band. In a list of n requests the first
-burst is less than 1 % of all while N <= n / 100: until then the p99 does not see it.
+The numbers are tune.py's: N clients, each with one request in flight, max_num_seqs = N. The order
+of the list decides which requests share the first burst, so the answers of 20 random orders are a
+band. In a list of n requests the first burst is less than 1 % of all while N <= n / 100: until then
+the p99 does not see it.
 """
 
 import tune
 from command_line import progress
 from cost_model import Costs
-from svg import LEFT, LINE, MARGIN, RIGHT, axes, draw, group, line, marks, path, picture, text
+from svg import LEFT, LINE, MARGIN, RIGHT, axes, draw, group, line, marks, path, picture, text, units
 from svg_labels import across, drop, heads, names
 from svg_scales import Panel, Scale, decades, from_zero, milliseconds
 
@@ -16,14 +17,24 @@ TARGET_MS, UP_TO = 200, 256  # tune.py's
 LONG = 1000  # of longer lists the order is not varied here: it takes minutes, and the first burst weighs little
 
 
-def tune_data(requests, costs=Costs(), target_ms=TARGET_MS, up_to=UP_TO):
-    """The target, a tune.Point for each concurrency, the answers of 20 random orders or None, how many requests."""
+def tune_points(requests, costs, up_to, rows=None):
+    """A tune.Point for each concurrency: played, or as the rows of tune.csv have them."""
+    if rows:
+        return [tune.Point(int(row["concurrency"]), float(row["mean_ttft_ms"]), float(row["p99_ttft_ms"]),
+                           float(row["throughput_tps"])) for row in rows]
+    most = min(up_to, len(requests.output_tokens))
+    return list(progress((tune.measure(requests, clients, costs) for clients in range(1, most + 1)), most))
+
+
+def tune_data(requests, costs=Costs(), target_ms=TARGET_MS, up_to=UP_TO, rows=None):
+    """The target, a tune.Point a concurrency, the answers of 20 random orders or None, how many
+    requests.
+    """
     n = len(requests.output_tokens)
-    most = min(up_to, n)
-    points = list(progress((tune.measure(requests, clients, costs) for clients in range(1, most + 1)), most))
+    points = tune_points(requests, costs, up_to, rows)
     answers = None
     if 1 < n <= LONG:
-        orders = (tune.in_order(requests, seed, most, target_ms, costs) for seed in range(tune.ORDERS))
+        orders = (tune.in_order(requests, seed, min(up_to, n), target_ms, costs) for seed in range(tune.ORDERS))
         answers = list(progress(orders, tune.ORDERS))
     return target_ms, points, answers, n
 
@@ -54,8 +65,9 @@ def draw_tune(target_ms, points, answers, n):
     """TTFT and throughput against concurrency. The arguments are what tune_data returns."""
     x = Scale(0, max(points[-1].concurrency, 5), LEFT, RIGHT - 74)  # no fractions of a client
     chosen = choices(points, target_ms)
-    words = [(verdict(name, chosen[name], points, target_ms), kind) for name, kind in (("p99", "bad"), ("mean", "good"))]
-    if answers:
+    words = [(verdict(name, chosen[name], points, target_ms), kind)
+             for name, kind in (("p99", "bad"), ("mean", "good"))]
+    if answers and max(answers):
         words.insert(1, (orders_words(answers), "bad"))
     unseen = n // 100 if 2 <= n // 100 < x.high else 0
     if unseen:
@@ -66,10 +78,10 @@ def draw_tune(target_ms, points, answers, n):
     tps = Panel("throughput", x, from_zero([point.throughput_tps for point in points], top + 376, top + 262))
     above = [axes(ttft, "", "TTFT, ms, log scale", rise=34), group("ink", "target", across(ttft, target_ms))]
     below = [axes(tps, "clients", "tokens per second")]
-    if answers:
-        left, right = x.at(min(answers) - 0.5), x.at(max(answers) + 0.5)
-        above.insert(0, group("bad", "orders", path("band", f"M{max(left, x.start):.2f},{ttft.y.end}H{min(right, x.end):.2f}"
-                                                            f"V{ttft.y.start}H{max(left, x.start):.2f}z")))
+    if answers and max(answers):
+        left, right = max(x.at(min(answers) - 0.5), x.start), min(x.at(max(answers) + 0.5), x.end)
+        orders = path("band", f"M{units(left)},{units(top)}H{units(right)}V{units(top + 210)}H{units(left)}z")
+        above.insert(0, group("bad", "orders", orders))
     if unseen:
         above.append(group("ink", "unseen", drop(ttft, unseen)))
     below.append(group("ink", "throughput", line(tps, [(point.concurrency, point.throughput_tps) for point in points])))

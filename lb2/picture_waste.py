@@ -1,7 +1,8 @@
-"""How much of what request-level batching computes is nobody's token? orca_waste.py's shares, by rate.
+"""How much of what request-level batching computes is nobody's token? orca_waste.py's shares, by
+rate.
 
-Useful are the tokens that a request asked for. Prompts are padded to the longest of their batch. Rows whose request has
-finished go on until the longest answer of the batch has ended.
+Useful are the tokens that a request asked for. Prompts are padded to the longest of their batch.
+Rows whose request has finished go on until the longest answer of the batch has ended.
 """
 
 import orca_waste
@@ -17,7 +18,9 @@ def waste_data(workload):
 
 
 def draw_waste(wastes):
-    """A bar for each rate: the shares of all token positions computed. wastes: {requests per second: Waste}."""
+    """A bar for each rate: the shares of all token positions computed. wastes: {requests per
+    second: Waste}.
+    """
     x = Scale(0, 100, MARGIN, RIGHT - 20)
     useful, padding, finished, words, said = [], [], [], [], []
     y = 148
@@ -43,5 +46,6 @@ def draw_waste(wastes):
         key(134, 104, "idle", "padding of prompts", hollow=True),
         key(362, 104, "idle", "rows that have finished"),
         draw(panel, axes(panel, "per cent of the token positions computed", ""),
-             group("work", "useful", *useful), group("idle", "padding", *padding), group("idle", "finished", *finished), *words),
+             group("work", "useful", *useful), group("idle", "padding", *padding),
+             group("idle", "finished", *finished), *words),
     )

@@ -1,19 +1,24 @@
 """What does each lesson of the labs look like?
 
-Draws the numbers that the scripts write: the same functions, the same settings. Blue is what one hopes for and vermilion
-what one pays, in all pictures; words beside the lines say which is which.
+Draws the numbers that the scripts write: the same functions, the same settings. Blue is what one
+hopes for and vermilion what one pays, in all pictures; words beside the lines say which is which.
 
-    python3 lb2/pictures.py        writes steps.svg slots.svg queue.svg tune.svg ttft.svg (the eight steps), waste.svg
-                                   orca_curves.svg orca_reservation.svg deadlock.svg (second lab), preemption.svg
-                                   prefix.svg chunked.svg (third lab), measured.svg (fourth lab)
+    python3 lb2/pictures.py
 
-Where they go: the pictures of the lab's own requests and costs into lb2/pictures. As soon as --requests, --first,
---costs or another target is given, into lb2/my_pictures, so that the lab's own stay what they are. --out DIR overrides
-both.
+    the eight steps   steps.svg slots.svg queue.svg tune.svg ttft.svg
+    second lab        waste.svg orca_curves.svg orca_reservation.svg deadlock.svg
+    third lab         preemption.svg prefix.svg chunked.svg
+    fourth lab        measured.svg
 
-The pictures of the second lab need requests with arrivals; of a list without, they are left out and named.
+Where they go: the pictures of the lab's own requests and costs into lb2/pictures. As soon as
+--requests, --first, --costs or another target is given, into lb2/my_pictures, so that the lab's own
+stay what they are. --out DIR overrides both.
+
+The pictures of the second lab need requests with arrivals; of a list without, they are left out and
+named.
 """
 
+import csv
 from pathlib import Path
 
 import picture_chunked as chunked
@@ -36,31 +41,45 @@ from inputs import BadInput
 from orca_workload import RECORDED, load_workload
 
 FOLDER = LAB / "pictures"  # committed
+LONG = preemption.LONG
 MY_FOLDER = LAB / "my_pictures"  # not committed
+
+
+def rows_of(results, name):
+    """The rows of a result file, as dicts; None if there is no such file."""
+    if results is None or not (results / name).exists():
+        return None
+    with open(results / name, newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def recipes(requests, costs, target_ms, records, first=None, results=None):
     """{file name: a function that draws it}, in the order of the lessons.
 
-    records: the file of the second lab's requests; first: how many of them. results: a folder in which
-    paged_chunked.csv of the same requests lies, so that they need not be played again; or None.
+    records: the file of the second lab's requests; first: how many of them. results: a folder with
+    result files of the same requests, which are drawn where they are all that a picture needs; or
+    None.
     """
-    rows = results and results / "paged_chunked.csv"
-    budgets = (lambda: chunked.chunked_rows(rows)) if rows and rows.exists() else lambda: chunked.chunked_data(requests, costs)
+    long = results if len(requests.output_tokens) > LONG else None  # pictures of short lists show more than the files
     return {
         "steps.svg": lambda: steps.draw_steps(steps.steps_data()),
         "slots.svg": lambda: slots.draw_slots(*slots.slots_data(requests, costs)),
         "queue.svg": lambda: queue.draw_queue(*queue.queue_data(requests, costs)),
-        "tune.svg": lambda: tune.draw_tune(*tune.tune_data(requests, costs, target_ms)),
-        "ttft.svg": lambda: ttft.draw_ttft(*ttft.ttft_data(requests, costs, target_ms)),
+        "tune.svg": lambda: tune.draw_tune(
+            *tune.tune_data(requests, costs, target_ms, rows=rows_of(results, "tune.csv"))),
+        "ttft.svg": lambda: ttft.draw_ttft(
+            *ttft.ttft_data(requests, costs, target_ms, rows=rows_of(results, "tune.csv"))),
         "waste.svg": lambda: waste.draw_waste(waste.waste_data(load_workload(records, first))),
         "orca_curves.svg": lambda: curves.draw_curves(*curves.curves_data(load_workload(records, first))),
         "orca_reservation.svg": lambda: reservation.draw_reservation(
             *reservation.reservation_data(load_workload(records, first), records)),
         "deadlock.svg": lambda: deadlock.draw_deadlock(*deadlock.deadlock_data(load_workload(records, first), records)),
-        "preemption.svg": lambda: preemption.draw_preemption(preemption.preemption_data(requests, costs)),
-        "prefix.svg": lambda: prefix.draw_prefix(*prefix.prefix_data(requests, costs)),
-        "chunked.svg": lambda: chunked.draw_chunked(budgets()),
+        "preemption.svg": lambda: preemption.draw_preemption(
+            preemption.preemption_data(requests, costs, rows_of(long, "paged_preemption.csv"))),
+        "prefix.svg": lambda: prefix.draw_prefix(
+            *prefix.prefix_data(requests, costs, rows_of(long, "paged_prefix.csv"))),
+        "chunked.svg": lambda: chunked.draw_chunked(
+            chunked.chunked_data(requests, costs, rows_of(results, "paged_chunked.csv"))),
         "measured.svg": lambda: measured.draw_measured(*measured.measured_data()),
     }
 
@@ -89,7 +108,7 @@ def main():
                         help=f"the target of tune.svg and ttft.svg, in ms (default: {tune.TARGET_MS})")
     parser.add_argument("--only", nargs="+", metavar="NAME.svg", help="draw these only (default: all)")
     parser.add_argument("--results", type=Path, metavar="DIR",
-                        help="take chunked.svg from the paged_chunked.csv in this folder, if there is one")
+                        help="draw the result files of the same requests in this folder, where they are enough")
     args = parser.parse_args()
     records = RECORDED if args.requests.resolve() == REQUESTS_FILE else args.requests
     known = recipes(load_requests(args), load_costs(args), args.target_ttft_ms, records, args.first, args.results)

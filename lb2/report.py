@@ -1,9 +1,10 @@
 """How does all of this look for my own requests, on one page that I can send to a colleague?
 
-Runs the steps and the questions of the labs on a request file. The answer, the pictures, the numbers and the settings go
-into one HTML file that needs nothing else: no network, no script, no font. A part that fails, or that takes longer than
---seconds, says so in its place, and the others are there. The second lab's part needs requests with arrivals; for others
-it shows the recorded ones, and says so. For a trace with arrivals the page begins with the plan.
+Runs the steps and the questions of the labs on a request file. The answer, the pictures, the
+numbers and the settings go into one HTML file that needs nothing else: no network, no script, no
+font. A part that fails, or that takes longer than --seconds, says so in its place, and the others
+are there. The second lab's part needs requests with arrivals; for others it shows the recorded
+ones, and says so. For a trace with arrivals the page begins with the plan.
 
     python3 lb2/report.py --requests mine.json --target-ttft-ms 300        writes report.html
 """
@@ -26,7 +27,7 @@ from report_jobs import GIVEN, MADE, SCRIPTS, badge_of, inputs_of, jobs_of
 from report_page import Section, answer, page
 from report_run import play_all
 
-SECONDS = 120
+SECONDS = 300
 
 
 def question(name):
@@ -55,7 +56,7 @@ def command(args):
 
 def facts(args, inputs):
     """Rows of (what, value) that say what the page is about."""
-    yield "requests", f"{args.requests.name}: {inputs.trace}"
+    yield "requests", f"{inputs.name}: {inputs.trace}"
     for name, column in zip(("prompt tokens", "output tokens"), inputs.trace.requests):
         yield name, f"median {percentile(column, 50):,.0f}, p99 {percentile(column, 99):,.0f}, most {max(column):,}"
     costs = inputs.costs
@@ -82,8 +83,9 @@ def tune_headline(made, target_ms):
     target = f"a p99 TTFT of {target_ms:,.12g} ms"
     if not clients:
         return f"No number of clients meets {target}."
-    more = " or more" if clients == tried else ""
-    return f"{clients} client{'s' if clients > 1 or more else ''}{more} at a time meet{'' if clients > 1 or more else 's'} {target}."
+    if clients == tried:
+        return f"{clients} clients or more at a time meet {target}."
+    return f"{clients} clients at a time meet {target}." if clients > 1 else f"1 client at a time meets {target}."
 
 
 def svgs(made, names):
@@ -91,7 +93,9 @@ def svgs(made, names):
 
 
 def answers(results, made, target_ms):
-    """The HTML of the first blocks: what tune found, and for a trace with arrivals first what plan found."""
+    """The HTML of the first blocks: what tune found, and for a trace with arrivals first what plan
+    found.
+    """
     found = []
     if "plan" in results:
         (planned,) = results["plan"]
@@ -108,7 +112,8 @@ def answers(results, made, target_ms):
 
 def section_of(name, results, inputs, made):
     """The Section of a script, from what it printed and what it wrote."""
-    shown = blocks(results[0].printed)
+    heard = f"{inputs.name}: {inputs.trace}"  # is said once, at the top
+    shown = [block for block in blocks(results[0].printed) if not str(block.content).startswith(heard)]
     if name == "tune":  # its sentences are the answer
         shown = [block for block in shown if block.kind != "words"]
     names = [picture for picture in SCRIPTS[name][1] if not (name == "tune" and picture == "tune.svg")]

@@ -1,11 +1,12 @@
 """What did a script print: sentences, pairs of key=value, or a table?
 
     blocks("Step 6: the queue\\nqueue.csv:\\nrps,p99_wait_ms\\n5,44.8\\nNotice: it grows.\\n")
-        -> [Block("words", "Step 6: the queue"), Block("table", [["rps", "p99_wait_ms"], ["5", "44.8"]], "queue.csv"),
+        -> [Block("words", "Step 6: the queue"),
+            Block("table", [["rps", "p99_wait_ms"], ["5", "44.8"]], "queue.csv"),
             Block("words", "Notice: it grows.")]
 
-A table is csv, or columns that are two spaces apart. It is read by where its columns are blank, so that an empty cell
-stays an empty cell.
+A table is csv, or columns that are two spaces apart. It is read by where its columns are blank, so
+that an empty cell stays an empty cell.
 """
 
 import re
@@ -16,7 +17,9 @@ CAPTION = re.compile(r"[\w.]+\.csv\b.*:")
 
 
 class Block(NamedTuple):
-    """kind: "words" (content: a sentence), "pairs" ([(key, value), ...]) or "table" ([header, row, ...])."""
+    """kind: "words" (content: a sentence), "pairs" ([(key, value), ...]) or "table" ([header, row,
+    ...]).
+    """
 
     kind: str
     content: object

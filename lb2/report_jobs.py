@@ -1,9 +1,10 @@
 """Which scripts does a report run, with which options, on which bytes?
 
-    jobs_of(inputs, 200.0) -> {"tune": [[python, "tune.py", "--out=../made", ...], [python, "pictures.py", ...]], ...}
+    jobs_of(inputs, 200.0) -> {"tune": [[python, "tune.py", ...], [python, "pictures.py", ...]], ...}
 
-A job is a script and then the script that draws its pictures. The inputs are copied once into a folder of the run, so
-that every part sees the same bytes, a pipe can be an input, and no message names a folder of the reader's machine.
+A job is a script and then the script that draws its pictures. The inputs are copied once into a
+folder of the run, so that every part sees the same bytes, a pipe can be an input, and no message
+names a folder of the reader's machine.
 """
 
 import sys
@@ -40,6 +41,7 @@ GIVEN, MADE = "given", "made"  # folders of a run: where the scripts start, and 
 class Inputs(NamedTuple):
     """What a report is about."""
 
+    name: str  # of the request file
     trace: object  # sources.Trace
     costs: Costs
     options: dict  # kind of requests: the options that say so
@@ -66,7 +68,8 @@ def inputs_of(args, folder):
     first = [] if args.first is None else [f"--first={args.first}"]
     if args.requests.resolve() == REQUESTS_FILE:
         options = {MINE: [*first, *priced], RECORDS: [], FIXED: []}
-        return Inputs(load_trace(args.requests, args.first), costs, options, "The second lab's recorded requests")
+        trace, recorded = load_trace(args.requests, args.first), "The second lab's recorded requests"
+        return Inputs(args.requests.name, trace, costs, options, recorded)
     copy = folder / GIVEN / args.requests.name
     trace = copied(args.requests, copy, lambda path: load_trace(path, args.first))
     lengths, recorded = [f"--requests={copy.name}", *first], ""
@@ -75,7 +78,8 @@ def inputs_of(args, folder):
     except BadInput as error:
         why = str(error).replace(f"{copy}: ", "").split(", found ")[0]
         recorded = f"Recorded requests, not yours ({why})"
-    return Inputs(trace, costs, {MINE: [*lengths, *priced], RECORDS: [] if recorded else lengths, FIXED: []}, recorded)
+    options = {MINE: [*lengths, *priced], RECORDS: [] if recorded else lengths, FIXED: []}
+    return Inputs(copy.name, trace, costs, options, recorded)
 
 
 def jobs_of(inputs, target_ms):

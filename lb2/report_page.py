@@ -1,7 +1,7 @@
 """How do the blocks and pictures of a report become one HTML page that needs nothing else?
 
-No script, no font, no network. Sentences are paragraphs, tables are tables: words left, numbers right, their header on
-every printed page. Nothing scrolls sideways on a phone 400 pixels wide.
+No script, no font, no network. Sentences are paragraphs, tables are tables: words left, numbers
+right, their header on every printed page. Nothing scrolls sideways on a phone 400 pixels wide.
 """
 
 import base64
@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 LONG = 12  # rows of a table; a longer one is folded
+WIDE = 6  # columns of a table whose header is turned upright on a phone
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --quiet: #59636e; --line: #d1d9e0; --box: #f6f8fa;
         --badge: #8a4600 }
@@ -35,11 +36,14 @@ td, th { padding: .15rem .4rem; text-align: left; vertical-align: top; overflow-
 td:first-child, th:first-child { padding-left: 0 }
 td.n, th.n { text-align: right }
 summary { color: var(--quiet); cursor: pointer }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: .8rem 0; font-size: .9rem }
+dl { display: grid; grid-template-columns: fit-content(45%) 1fr; gap: .1rem 1rem; margin: .8rem 0; font-size: .9rem }
 dt { color: var(--quiet) } dd { margin: 0; font-variant-numeric: tabular-nums }
-@media (max-width: 44rem) { body { margin-top: 1rem } .answer { padding: .7rem 0; border-width: 2px 0; border-radius: 0 }
-  img { width: calc(100% + 2rem); max-width: none; margin: 1rem -1rem } table { font-size: .75rem } td, th { padding: .15rem .2rem }
-  dl { grid-template-columns: 1fr } dd { margin: 0 0 .3rem } }
+@media (max-width: 44rem) { body { margin-top: 1rem } 
+  .answer { padding: .7rem 0; border-width: 2px 0; border-radius: 0 }
+  img { width: calc(100% + 2rem); max-width: none; margin: 1rem -1rem } table { font-size: .75rem }
+  td, th { padding: .15rem .2rem }
+  table.wide { font-size: 11px } .wide th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left;
+  vertical-align: top; border-bottom: none; padding: .2rem 0 } }
 @media print { :root { color-scheme: light; --paper: #ffffff; --ink: #000000; --quiet: #444444; --line: #999999;
   --badge: #663300 } body { max-width: none; margin: 0; font-size: 11pt } h1, h2, .badge, caption { break-after: avoid }
   img, tr, .first { break-inside: avoid } img { max-width: 15cm } p { orphans: 3; widows: 3 } }
@@ -48,7 +52,9 @@ NUMBER = re.compile(r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?")
 
 
 class Section(NamedTuple):
-    """A part of the page. pictures: SVG texts; blocks: of report_blocks; tables: (name, rows) of more files."""
+    """A part of the page. pictures: SVG texts; blocks: of report_blocks; tables: (name, rows) of
+    more files.
+    """
 
     question: str
     badge: str
@@ -77,12 +83,14 @@ def image(svg):
 def table(rows, caption=""):
     """A table; rows: header first. A column of numbers is flush right."""
     header, *body = rows
-    numeric = [all(not cell or NUMBER.fullmatch(cell) for cell in column) for column in zip(*body)] or [False] * len(header)
+    numeric = [all(not cell or NUMBER.fullmatch(cell) for cell in column) for column in zip(*body)]
     kinds = [' class="n"' if right else "" for right in numeric]
+    kinds = kinds or [""] * len(header)  # a table without rows
     head = "".join(f"<th{kind}>{breakable(cell)}</th>" for kind, cell in zip(kinds, header))
     lines = ["".join(f"<td{kind}>{breakable(cell)}</td>" for kind, cell in zip(kinds, row)) for row in body]
     title = f"<caption>{breakable(caption)}</caption>" if caption else ""
-    whole = (f"<table>{title}<thead><tr>{head}</tr></thead><tbody>\n"
+    wide = ' class="wide"' if len(header) >= WIDE else ""
+    whole = (f"<table{wide}>{title}<thead><tr>{head}</tr></thead><tbody>\n"
              + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</tbody></table>")
     if len(body) <= LONG:
         return whole
@@ -113,7 +121,8 @@ def section(part):
 
 
 def answer(sentences, pictures, troubles):
-    """The first block: the answer in one sentence, what is to be said about it, and its pictures."""
+    """The first block: the answer in one sentence, what is to be said about it, and its pictures.
+    """
     first, *others = sentences
     return "\n".join([
         '<div class="answer">', f'<p class="first">{escaped(first)}</p>',
@@ -124,7 +133,9 @@ def answer(sentences, pictures, troubles):
 
 
 def page(title, answers, facts, sections):
-    """The HTML text, ASCII. answers: HTML of the first block; facts: (what, value); sections: Sections."""
+    """The HTML text, ASCII. answers: HTML of the first block; facts: (what, value); sections:
+    Sections.
+    """
     text = "\n".join([
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escaped(title)}</title>',
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>',

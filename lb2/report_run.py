@@ -1,9 +1,11 @@
-"""How do many scripts run side by side, so that the failure of one is said in its place and leaves nothing behind?
+"""How do many scripts run side by side, so that the failure of one is said in its place and leaves
+nothing behind?
 
-    play_all({"tune": [["python3", "tune.py"], ["python3", "pictures.py"]]}, folder, at_once=2, seconds=120)
+    play_all({"tune": [["python3", "tune.py"], ["python3", "pictures.py"]]}, folder, 2, 300)
         -> ("tune", [Result("...", ""), Result("...", "")])          one by one, as they end
 
-The commands of one job run one after the other. A command that takes too long is ended, with whatever it has started.
+The commands of one job run one after the other. A command that takes too long is ended, with
+whatever it has started.
 """
 
 import os
@@ -34,7 +36,8 @@ class Running(NamedTuple):
 
 def start(command, folder, seconds, results, left):
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                               start_new_session=True)
     return Running(process, out, err, time.monotonic() + seconds, results, left)
 
 
@@ -65,7 +68,8 @@ def result_of(running, seconds, late):
         return Result("", plain(lines[0].split(": error: ", 1)[1]))
     if status < 0:
         return Result("", f"This part was ended by signal {-status}.", broken=True)
-    return Result("", f"This part failed (status {status}): {plain(lines[-1]) if lines else 'it said nothing'}", broken=True)
+    why = plain(lines[-1]) if lines else "It said nothing."
+    return Result("", f"This part failed (status {status}). {why}", broken=True)
 
 
 def plain(error):
@@ -75,7 +79,9 @@ def plain(error):
 
 
 def play_all(jobs, folder, at_once, seconds):
-    """Run jobs {name: [command, ...]} in a folder; yield (name, [Result of each command]) as the jobs end."""
+    """Run jobs {name: [command, ...]} in a folder; yield (name, [Result of each command]) as the
+    jobs end.
+    """
     waiting, running = list(jobs.items()), {}
     try:
         while waiting or running:

@@ -1,13 +1,14 @@
 """How is a number drawn so that everybody can read it, and a test can read it back?
 
-A picture is a few strings of SVG, joined. Lengths are in units of a viewBox 640 wide. No letter is smaller than 18 units,
-which is 11 pixels on a phone 400 pixels wide. Colours follow the reader's light or dark theme. No fonts to load, no
-scripts.
+A picture is a few strings of SVG, joined. Lengths are in units of a viewBox 640 wide. No letter is
+smaller than 18 units, which is 11 pixels on a phone 400 pixels wide. Colours follow the reader's
+light or dark theme. No fonts to load, no scripts.
 
     text(60, 24, "p99", "bad")              -> '<text class="bad" x="60" y="24">p99</text>'
     marks(panel, "square", [(5, 30)])       -> '<path class="mark" d="..."/>'
 
-A panel writes its scales into the file, data-x="linear 0 40 60 620": low and high value, and where they are drawn.
+A panel writes its scales into the file, data-x="linear 0 40 60 620": low and high value, and where
+they are drawn.
 """
 
 from html import escape
@@ -29,6 +30,7 @@ MARKS = {  # around the point where the pen is
 # On light and on dark paper. Blue, sky blue and vermilion are of the set that readers of every colour vision can tell
 # apart (Okabe and Ito, Color Universal Design, 2008). Letters have a contrast of 4.5 : 1 with the paper, lines and bars
 # of 3 : 1. Work is darker than idleness on light paper and brighter on dark paper, so that grey print tells them apart.
+PAPER = "rect.paper, path.paper, text.onbar"
 COLOURS = {
     "text, g.ink": ("#1f2328", "#e6edf3"),
     "text.tick": ("#59636e", "#9198a1"),
@@ -42,11 +44,11 @@ COLOURS = {
     "path.grid": ("#e3e7eb", "#21262d"),
     "rect.zone": ("#fbeee4", "#2b1b12"),
     "rect.noise": ("#dde3e9", "#2a323b"),
-    "rect.paper, path.paper, text.onbar": ("#ffffff", "#0d1117"),
+    PAPER: ("#ffffff", "#0d1117"),
 }
 LIGHT, DARK = (
     "\n".join(f"{what} {{ color: {pair[theme]} }}" for what, pair in COLOURS.items())
-    + f"\ng text, path.mark {{ stroke: {COLOURS['rect.paper, path.paper, text.onbar'][theme]} }}"  # both stand clear of lines
+    + f"\ng text, path.mark {{ stroke: {COLOURS[PAPER][theme]} }}"  # both stand clear of lines
     for theme in (0, 1)
 )
 STYLE = f"""
@@ -115,7 +117,8 @@ def joined(spots, between=" "):
 
 
 def marks(panel, shape, points, kind="mark"):
-    """kind: "mark" is filled and hides what is behind it; "hollow" is an outline and hides nothing."""
+    """kind: "mark" is filled and hides what is behind it; "hollow" is an outline and hides nothing.
+    """
     return path(kind, *(f"M{units(x)},{units(y)}{MARKS[shape]}" for x, y in places(panel, points)))
 
 
@@ -144,8 +147,14 @@ def sample(x, y, kind, shape, words, dash="", mark="mark"):
     return group(kind, "key", way, middle) + text(x + 50, y, words)
 
 
+def below(x, y, words):
+    """A number below an axis; at the edge of the paper it ends there."""
+    return text(WIDTH - 6, y, words, "tick end") if x > WIDTH - 40 else text(x, y, words, "tick middle")
+
+
 def axes(panel, x_title, y_title, rise=16):
-    """Quiet lines and numbers. The titles say the units; where one is empty, there are no numbers either.
+    """Quiet lines and numbers. The titles say the units; where one is empty, there are no numbers
+    either.
 
     rise: how far above the panel the title of y stands.
     """
@@ -157,7 +166,7 @@ def axes(panel, x_title, y_title, rise=16):
         path("axis", f"M{units(x.start)},{units(y.start)}H{units(x.end)}",
              *(f"M{units(x.at(value))},{units(y.start)}v5" for value in columns)),
         *(text(x.start - 8, y.at(value) + 6, number(value), "tick end") for value in rows),
-        *(text(x.at(value), y.start + 25, number(value), "tick middle") for value in columns),
+        *(below(x.at(value), y.start + 25, number(value)) for value in columns),
         text(MARGIN, y.end - rise, y_title, "tick") if y_title else "",
         text(x.end, y.start + 25 + LINE, x_title, "tick end") if x_title else "",
     ]))
@@ -178,7 +187,9 @@ def draw(panel, *pieces):
 
 
 def picture(title, description, height, *pieces, style=""):
-    """The text of the file. title: up to 40 letters; description: the finding, for whoever cannot see it."""
+    """The text of the file. title: up to 40 letters; description: the finding, for whoever cannot
+    see it.
+    """
     return "\n".join(filter(None, [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {units(height)}" role="img">',
         f"<title>{escape(title, quote=False)}</title>",

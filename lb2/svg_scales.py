@@ -49,7 +49,9 @@ def from_zero(values, start, end):
 
 
 def decades(values, start, end):
-    """A logarithmic scale that holds all the values above 0, from and to one of ... 1 2 5 10 20 50 ..."""
+    """A logarithmic scale that holds all the values above 0, from and to one of ... 1 2 5 10 20 50
+    ...
+    """
     positive = [value for value in values if value > 0] or [1]
     low, high = (10.0 ** floor(log10(value)) for value in (min(positive), max(positive)))
     low *= max(factor for factor in (1, 2, 5) if factor * low <= min(positive))
@@ -58,7 +60,9 @@ def decades(values, start, end):
 
 
 def ticks(scale, most=5):
-    """Round values within the scale, in at most `most` steps. Logarithmic: decades; if less than two, the ends."""
+    """Round values within the scale, in at most `most` steps. Logarithmic: decades; if less than
+    two, the ends.
+    """
     if scale.log:
         powers = range(ceil(log10(scale.low)), floor(log10(scale.high)) + 1)
         return [10.0**power for power in powers[:: ceil(len(powers) / most)]] if len(powers) > 1 else list(scale[:2])
