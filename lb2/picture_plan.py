@@ -31,8 +31,7 @@ def verdicts(target_ms, measure, today_rps, capacity_rps, answer, slower_rps, no
     else:
         lines.append(("none if every step takes 10 % longer", "bad"))
     facts = [f"today {rate(today_rps)}" if today_rps else "", f"capacity {rate(capacity_rps)}" if capacity_rps else ""]
-    if any(facts):
-        lines.append(("; ".join(filter(None, facts)), ""))
+    lines.append(("; ".join([*filter(None, facts), "at the lines: max_num_seqs"]), ""))
     return lines
 
 

@@ -118,13 +118,14 @@ def section_of(name, results, inputs, made):
         shown = [block for block in shown if block.kind != "words"]
     names = [picture for picture in SCRIPTS[name][1] if not (name == "tune" and picture == "tune.svg")]
     pictures = svgs(made, names)
-    troubles = [result.trouble for result in results if result.trouble]
-    if not troubles:
-        left_out = [block.content for block in blocks(results[-1].printed) if "is not drawn: " in str(block.content)]
-        troubles = left_out if len(results) > 1 else []
-    printed = {tuple(block.content[0]) for block in shown if block.kind == "table"}
-    tables = [(path.name, rows_of(path)) for path in [made / f"{name}.csv"] if path.exists()]
-    tables = [(file, rows) for file, rows in tables if tuple(rows[0]) not in printed]
+    troubles = list(dict.fromkeys(result.trouble for result in results if result.trouble))
+    if len(results) > 1 and not troubles:
+        troubles = [words for words in sentences(blocks(results[1].printed)) if " is not drawn: " in words]
+    path = made / f"{name}.csv"
+    rows = rows_of(path) if path.exists() else []
+    headers = [block.content[0] for block in shown if block.kind == "table"]
+    unseen = rows and not any(header[: len(rows[0])] == rows[0] for header in headers)
+    tables = [(path.name, rows)] if unseen else []
     return Section(question(name), badge_of(name, inputs), pictures, shown, tables, troubles)
 
 

@@ -45,8 +45,8 @@ dt { color: var(--quiet) } dd { margin: 0; font-variant-numeric: tabular-nums }
   table.wide { font-size: 11px } .wide th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left;
   vertical-align: top; border-bottom: none; padding: .2rem 0 } }
 @media print { :root { color-scheme: light; --paper: #ffffff; --ink: #000000; --quiet: #444444; --line: #999999;
-  --badge: #663300 } body { max-width: none; margin: 0; font-size: 11pt } h1, h2, .badge, caption { break-after: avoid }
-  img, tr, .first { break-inside: avoid } img { max-width: 15cm } p { orphans: 3; widows: 3 } }
+  --badge: #663300 } body { max-width: none; margin: 0; font-size: 11pt } caption { break-after: avoid }
+  img, tr, dl, header { break-inside: avoid } img { max-width: 13cm } p { orphans: 3; widows: 3 } }
 """
 NUMBER = re.compile(r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?")
 
@@ -87,7 +87,7 @@ def table(rows, caption=""):
     kinds = [' class="n"' if right else "" for right in numeric]
     kinds = kinds or [""] * len(header)  # a table without rows
     head = "".join(f"<th{kind}>{breakable(cell)}</th>" for kind, cell in zip(kinds, header))
-    lines = ["".join(f"<td{kind}>{breakable(cell)}</td>" for kind, cell in zip(kinds, row)) for row in body]
+    lines = ["".join(f"<td{kind}>{escaped(cell)}</td>" for kind, cell in zip(kinds, row)) for row in body]
     title = f"<caption>{breakable(caption)}</caption>" if caption else ""
     wide = ' class="wide"' if len(header) >= WIDE else ""
     whole = (f"<table{wide}>{title}<thead><tr>{head}</tr></thead><tbody>\n"
@@ -109,12 +109,12 @@ def block(some):
 
 def section(part):
     """The HTML of a Section."""
+    first, *others = [*map(image, part.pictures), *map(block, part.blocks), ""]
     return "\n".join([
-        f"<section><h2>{escaped(part.question)}</h2>",
+        f"<section><header><h2>{escaped(part.question)}</h2>",  # in print a header stays with what follows it
         *([f'<p class="badge">{escaped(part.badge)}</p>'] if part.badge else []),
         *(f'<p class="trouble">{escaped(trouble)}</p>' for trouble in part.troubles),
-        *map(image, part.pictures),
-        *map(block, part.blocks),
+        f"{first}</header>", *others,
         *(table(rows, name) for name, rows in part.tables),
         "</section>",
     ])

@@ -64,6 +64,7 @@ rect, path.mark, path.paper, path.band {{ fill: currentColor }}
 path, polyline {{ fill: none; stroke: currentColor }}
 path.hollow {{ stroke-width: 2.2 }}
 path.band {{ stroke: none; opacity: 0.25 }}
+g.quiet path.band {{ opacity: 0.12 }}
 path.paper {{ stroke: none }}
 rect.hollow {{ fill: none; stroke: currentColor; stroke-width: 1.6 }}
 path.rule {{ stroke-width: 1.5; stroke-dasharray: 1.5 4; stroke-linecap: round }}

@@ -122,7 +122,7 @@ def beside(panel, x, y, words, kind, lines, boxes):
     for right, down, side in sides:
         label = at_x + right, at_y + down, words, f"{kind} {side}".strip()
         edges = box(*label)
-        inside = (panel.x.start <= edges[0] and edges[2] <= RIGHT
+        inside = (panel.x.start <= edges[0] and edges[2] <= panel.x.end
                   and panel.y.end <= edges[1] and edges[3] <= panel.y.start)
         near = edges[0] - 3, edges[1] - 3, edges[2] + 3, edges[3] + 3
         if inside and not any(overlap(near, other) for other in boxes) and not any(crosses(one, near) for one in lines):

@@ -120,7 +120,8 @@ def test_the_alternative_text_is_the_finding(mine):
 def test_it_can_be_printed_and_shown_on_a_phone(mine):
     style = mine[0].split("<style>")[1].split("</style>")[0]
     printed, phone = (style.split(query)[1] for query in ("@media print", "@media (max-width: 44rem)"))
-    assert "color-scheme: light" in printed and "break-after: avoid" in printed and "table-header-group" in style
+    assert "color-scheme: light" in printed and "header { break-inside: avoid }" in printed and "table-header-group" in style
+    assert mine[0].count("<section><header><h2>") == mine[0].count("</header>") == 15
     assert "overflow-wrap: anywhere" in style and "margin: 1rem -1rem" in phone and "overflow-x" not in style
 
 
