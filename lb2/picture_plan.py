@@ -42,6 +42,54 @@ def split(points, rps):
     return [point for point in points if point[0] <= rps], [point for point in points if point[0] >= rps]
 
 
+def curves(panel, limits, answer):
+    """(pieces of the other limits, pieces of the answer's limit): lines, and bands of the replays."""
+    quiet, bright = [], []
+    for limit, points in limits.items():
+        way = [point[:2] for point in points]
+        lows, highs = ([(point[0], point[column]) for point in points] for column in (2, 3))
+        if answer and limit == answer[0]:
+            below, beyond = split(way, answer[1])
+            bright = [group("good", f"{limit} replays", band(panel, lows, highs)),
+                      group("bad", f"{limit} beyond", line(panel, beyond)),
+                      group("good", f"{limit}", line(panel, below))]
+        else:
+            quiet.append(group("quiet", f"{limit} replays", band(panel, lows, highs)))
+            quiet.append(group("quiet", f"{limit}", line(panel, way, "thin")))
+    return quiet, bright
+
+
+def signs(panel, loads, target_ms, p99_ms):
+    """The loads that have a name: a dotted line each, and the name above the panel.
+
+    loads: {"today", "capacity", "answer", "slower": requests per second, or None}. p99_ms: of the answer.
+    """
+    upper = panel._replace(y=panel.y._replace(end=panel.y.end - LINE))
+    pieces, facts, verdict = [], [], []
+    for name in ("today", "capacity"):
+        if loads[name]:
+            facts.append((loads[name], name, ""))
+            pieces.append(group("ink", name, drop(panel, loads[name])))
+    if loads["answer"]:
+        verdict.append((loads["answer"], "answer", "good"))
+        mark = marks(panel, "circle", [(loads["answer"], p99_ms)])
+        pieces.append(group("good", "answer", drop(panel, loads["answer"], p99_ms), mark))
+    if loads["slower"]:
+        verdict.append((loads["slower"], "10 % slower", "bad"))
+        mark = marks(panel, "diamond", [(loads["slower"], target_ms)], "hollow")
+        pieces.append(group("bad", "slower", drop(panel, loads["slower"], target_ms), mark))
+    return [*pieces, *heads(upper, facts), *heads(panel, verdict)]
+
+
+def zone(panel, capacity_rps):
+    """The shaded part beyond the capacity."""
+    if not capacity_rps or capacity_rps >= panel.x.high:
+        return ""
+    left, y = panel.x.at(capacity_rps), panel.y
+    return (f'<rect class="zone" x="{units(left)}" y="{units(y.end)}" width="{units(panel.x.end - left)}" '
+            f'height="{units(y.start - y.end)}"/>')
+
+
 def draw_plan(limits, target_ms, measure="p99 TTFT", today_rps=None, capacity_rps=None, answer=None, slower_rps=None,
               no_edge=False):
     """limits: {max_num_seqs: [(requests per second, p99 in ms, low and high of the replays), ...]}.
@@ -52,54 +100,27 @@ def draw_plan(limits, target_ms, measure="p99 TTFT", today_rps=None, capacity_rp
     """
     words = verdicts(target_ms, measure, today_rps, capacity_rps, answer, slower_rps, no_edge)
     top = 152 + LINE * len(words)
-    loads = [point[0] for points in limits.values() for point in points]
-    x = Scale(0, 1.04 * max(*loads, today_rps or 0, capacity_rps or 0), LEFT, RIGHT - 74)
-    times_ms = [ms for points in limits.values() for point in points for ms in point[1:]]
-    panel = Panel("p99", x, decades([target_ms, *times_ms], top + 250, top))
-    best = answer[0] if answer else None
-    quiet, bright, labels, boxes = [], [], [], []
+    points = [point for some in limits.values() for point in some]
+    x = Scale(0, 1.04 * max(*(point[0] for point in points), today_rps or 0, capacity_rps or 0), LEFT, RIGHT - 74)
+    panel = Panel("p99", x, decades([target_ms, *(ms for point in points for ms in point[1:])], top + 250, top))
+    best, answer_rps = answer or (None, None)
+    p99_ms = dict(point[:2] for point in limits[best])[answer_rps] if answer else None
+    loads = {"today": today_rps, "capacity": capacity_rps, "answer": answer_rps, "slower": answer and slower_rps}
+    quiet, bright = curves(panel, limits, answer)
     lines = [(x.start, panel.y.at(target_ms), x.end, panel.y.at(target_ms))]
-    lines += [(x.at(rps), top, x.at(rps), top + 250) for rps in (today_rps, capacity_rps) if rps]
-    for limit, points in limits.items():
-        way = [point[:2] for point in points]
-        lows, highs = ([(point[0], point[column]) for point in points] for column in (2, 3))
-        lines += segments(panel, way)
-        if limit == best:
-            below, beyond = split(way, answer[1])
-            bright = [group("good", f"{limit} replays", band(panel, lows, highs)),
-                      group("bad", f"{limit} beyond", line(panel, beyond)),
-                      group("good", f"{limit}", line(panel, below))]
-        else:
-            quiet.append(group("quiet", f"{limit} replays", band(panel, lows, highs)))
-            quiet.append(group("quiet", f"{limit}", line(panel, way, "thin")))
-    upper = panel._replace(y=panel.y._replace(end=top - LINE))
-    facts, verdict = [], []
-    for rps, name, where in ((today_rps, "today", facts), (capacity_rps, "capacity", facts)):
-        if rps:
-            where.append((rps, name, ""))
-            bright.append(group("ink", name, drop(panel, rps)))
-    if answer:
-        p99 = dict(point[:2] for point in limits[best])[answer[1]]
-        verdict.append((answer[1], "answer", "good"))
-        bright.append(group("good", "answer", drop(panel, answer[1], p99), marks(panel, "circle", [(answer[1], p99)])))
-        if slower_rps is not None:
-            verdict.append((slower_rps, "10 % slower", "bad"))
-            bright.append(group("bad", "slower", drop(panel, slower_rps, target_ms),
-                                marks(panel, "diamond", [(slower_rps, target_ms)], "hollow")))
-    for limit, points in limits.items():
-        labels += beside(panel, *points[-1][:2], str(limit), "good" if limit == best else "tick", lines, boxes)
-    zone = ""
-    if capacity_rps and capacity_rps < x.high:
-        place = x.at(capacity_rps)
-        zone = f'<rect class="zone" x="{units(place)}" y="{top}" width="{units(x.end - place)}" height="250"/>'
+    lines += [(x.at(rps), top, x.at(rps), top + 250) for rps in loads.values() if rps]
+    lines += [one for some in limits.values() for one in segments(panel, [point[:2] for point in some])]
+    labels, boxes = [], []
+    for limit, some in limits.items():
+        labels += beside(panel, *some[-1][:2], str(limit), "good" if limit == best else "tick", lines, boxes)
     return picture(
         "Which load meets the target?",
         f"{'; '.join(line[0] for line in words)}; target {measure} {target_ms:,.12g} ms.",
         top + 312,
         text(MARGIN, 68, f"Target {target_ms:,.12g} ms; bands: the middle 18 of 20 replays"),
         *(text(MARGIN, 68 + LINE * row, *line) for row, line in enumerate(words, start=1)),
-        zone,
+        zone(panel, capacity_rps),
         draw(panel, axes(panel, "requests per second", f"{measure}, ms, log scale", rise=58),
-             *quiet, group("ink", "target", across(panel, target_ms)), *bright, *labels,
-             *heads(upper, facts), *heads(panel, verdict), *names(panel, [(target_ms, "target", "")])),
+             *quiet, group("ink", "target", across(panel, target_ms)), *bright,
+             *signs(panel, loads, target_ms, p99_ms), *labels, *names(panel, [(target_ms, "target", "")])),
     )

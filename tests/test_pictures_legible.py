@@ -120,10 +120,11 @@ def test_any_plan(seed):
         limits[limit] = points
     best = r.choice(list(limits))
     answer = (best, r.choice(limits[best])[0]) if seed % 3 else None
-    text = picture_plan.draw_plan(limits, r.choice([50, 200, 12_345]), "p99 TTFT", r.choice([None, answer and answer[1]]),
-                                  r.choice([None, limits[best][-1][0] * 1.01]), answer,
-                                  answer and r.choice([None, answer[1] * 0.9]), no_edge=bool(seed % 2))
-    assert_legible(text)
+    today_rps, capacity_rps = r.choice([None, limits[best][0][0]]), r.choice([None, limits[best][-1][0] * 1.01])
+    slower_rps = answer and r.choice([None, answer[1] * 0.9])
+    target_ms = r.choice([50, 200, 12_345])
+    assert_legible(picture_plan.draw_plan(limits, target_ms, "p99 TTFT", today_rps, capacity_rps, answer, slower_rps,
+                                          no_edge=bool(seed % 2)))
 
 
 @pytest.mark.parametrize("runs", [1, 4, 9])

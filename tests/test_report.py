@@ -81,7 +81,8 @@ def test_the_first_block_is_the_answer(mine):
     first = text[: text.index("<section>")]
     assert '<p class="first">2 clients or more at a time meet a p99 TTFT of 300 ms.</p>' in first
     assert "No upper edge found up to 2" in first and first.count("<img") == 1
-    facts = dict(zip(Page(first.replace("</body>", "") + "</body></html>").words["dt"], Page(first + "</body></html>").words["dd"]))
+    page = Page(first + "</body></html>")
+    facts = dict(zip(page.words["dt"], page.words["dd"]))
     assert facts["prompt tokens"] == "median 355, p99 693, most 700"
     assert facts["target"] == "p99 TTFT of 300 ms" and "not measured" in facts["costs"]
     assert facts["command"].startswith("python3 lb2/report.py --requests -mine & <yours> ")
@@ -120,7 +121,8 @@ def test_the_alternative_text_is_the_finding(mine):
 def test_it_can_be_printed_and_shown_on_a_phone(mine):
     style = mine[0].split("<style>")[1].split("</style>")[0]
     printed, phone = (style.split(query)[1] for query in ("@media print", "@media (max-width: 44rem)"))
-    assert "color-scheme: light" in printed and "header { break-inside: avoid }" in printed and "table-header-group" in style
+    assert "color-scheme: light" in printed and "header { break-inside: avoid }" in printed
+    assert "table-header-group" in style
     assert mine[0].count("<section><header><h2>") == mine[0].count("</header>") == 15
     assert "overflow-wrap: anywhere" in style and "margin: 1rem -1rem" in phone and "overflow-x" not in style
 
@@ -135,9 +137,10 @@ def arguments_for(path, **more):
 
 
 def test_which_requests_each_script_gets(tmp_path):
-    """Requests with gaps go to the second lab too; the lab's own do not, and costs go to the first and third lab only."""
+    """Requests with gaps go to the second lab too, and costs go to the first and third lab only."""
     path, costs = tmp_path / "gaps.json", tmp_path / "mine.txt"
-    path.write_text('[{"gap": 1, "prompt_tokens": 10, "output_tokens": 3}, {"gap": 2, "prompt_tokens": 9, "output_tokens": 3}]')
+    path.write_text('[{"gap": 1, "prompt_tokens": 10, "output_tokens": 3}, '
+                    '{"gap": 2, "prompt_tokens": 9, "output_tokens": 3}]')
     costs.write_text("prefill_ms_per_token=0.1 step_ms=9 step_ms_per_sequence=0 overhead_ms=0")
     inputs = inputs_of(arguments_for(path, costs=costs, first=2), tmp_path)
     assert inputs.recorded == "" and inputs.costs.step_us == 9000
@@ -171,7 +174,8 @@ def test_a_plan_comes_before_the_clients(tmp_path):
                "tune": [report_run.Result("Step 8: x\nInfeasible: one misses it.\n", "")]}
     first, second = report.answers(results, tmp_path, 200.0)
     assert "<p>Open loop: 3 requests/s.</p>" in first and 'alt="3 requests/s."' in first
-    assert "No number of clients meets a p99 TTFT of 200 ms." in second and "<p>Infeasible: one misses it.</p>" in second
+    assert "No number of clients meets a p99 TTFT of 200 ms." in second
+    assert "<p>Infeasible: one misses it.</p>" in second
     results["plan"] = [report_run.Result("", "This part was ended by signal 9.", True)]
     assert '<p class="trouble">This part was ended by signal 9.</p>' in report.answers(results, tmp_path, 200.0)[0]
 
@@ -191,8 +195,8 @@ def test_percentiles_from_counts():
     for seed in range(300):
         r = Random(seed)
         values = [r.randint(1, 12) for _ in range(r.randint(1, 60))]
-        percent = r.randint(1, 99)
-        assert percentile_of_counts({value: values.count(value) for value in values}, percent) == percentile(values, percent)
+        counts, percent = {value: values.count(value) for value in values}, r.randint(1, 99)
+        assert percentile_of_counts(counts, percent) == percentile(values, percent)
 
 
 # --- scripts side by side -----------------------------------------------------------------------------------------
@@ -281,12 +285,14 @@ def alive(pid):
 
 def test_blocks():
     printed = ("Step 6: the queue\nqueue.csv:\nrps,p99_wait_ms\n5,44.8\nstatic.txt: a=1 b=two\n"
-               "rate  mode   deadlock_s  done\n   4  none               1000\n  12  paged        9.7   516\nNotice: it grows, x=1.\n")
+               "rate  mode   deadlock_s  done\n   4  none               1000\n  12  paged        9.7   516\n"
+               "Notice: it grows, x=1.\n")
     assert blocks(printed) == [
         Block("words", "Step 6: the queue"),
         Block("table", [["rps", "p99_wait_ms"], ["5", "44.8"]], "queue.csv"),
         Block("pairs", [("a", "1"), ("b", "two")]),
-        Block("table", [["rate", "mode", "deadlock_s", "done"], ["4", "none", "", "1000"], ["12", "paged", "9.7", "516"]]),
+        Block("table", [["rate", "mode", "deadlock_s", "done"], ["4", "none", "", "1000"],
+                        ["12", "paged", "9.7", "516"]]),
         Block("words", "Notice: it grows, x=1."),
     ]
     assert sentences(blocks(printed)) == ["Step 6: the queue", "Notice: it grows, x=1."]

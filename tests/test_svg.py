@@ -46,7 +46,7 @@ def test_a_freed_slot_is_the_lowest_that_is_free():
     assert rows == [[(0, 23_000), (23_000, 44_000)], [(0, 44_000)]]
     rows = picture_slots.stays(static.schedule(requests, 2), 2, 50_000)
     assert rows == [[(0, 23_000), (39_000, 50_000)], [(0, 39_000)]]
-    assert picture_slots.gaps(rows[0], 50_000) == [(23_000, 39_000)] and picture_slots.gaps(rows[1], 50_000) == [(39_000, 50_000)]
+    assert [picture_slots.gaps(row, 50_000) for row in rows] == [[(23_000, 39_000)], [(39_000, 50_000)]]
 
 
 def test_times_in_words():
