@@ -2,6 +2,7 @@
 
     read_text("requests.json.gz")          -> the text of a file, plain or gzipped
     parse_json("requests.json", text)      -> its JSON value
+    json_records("trace.jsonl", text)      -> its JSON values, one after the other
     requests_of("requests.json", records)  -> Requests([140, 83, ...], [294, 152, ...])
     shown({"prompt_tokens": "many"})       -> '{"prompt_tokens": "many"}', cut after 40 characters
 
@@ -11,6 +12,7 @@ status 2.
 
 import gzip
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +23,7 @@ REQUESTS_FILES = (  # where the requests are if nobody names a file: the project
     Path("/opt/fixtures/llms/requests.json"),
 )
 MOST = 1_000_000_000  # tokens in a prompt or an output; also slots and requests. More is a typing error
+BLANK = re.compile(r"[ \t\r\n]*")  # what JSON allows between two values
 
 
 class BadInput(ValueError):
@@ -45,6 +48,8 @@ def read_text(path):
         content = Path(path).read_bytes()
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
+            if not content.endswith(b"\n"):
+                content += b"\n"  # gzip's checksum says that the file is whole, and so its last line is, too
         return content.decode("utf-8-sig")
     except FileNotFoundError:
         if path not in REQUESTS_FILES:
@@ -59,16 +64,81 @@ def read_text(path):
         raise BadInput(f"{path}: expected UTF-8 text, found the byte 0x{error.object[error.start]:02x}") from None
 
 
+# --- JSON -----------------------------------------------------------------------------------------
+
+
 def parse_json(where, text):
     """The JSON value of a text; where: the file, and the line if there are several. Raises BadInput."""
+    value, end = next_json(where, text, BLANK.match(text).end())
+    end = BLANK.match(text, end).end()
+    if end < len(text):
+        raise BadInput(f"{where}: line {line_number(text, end)}: not JSON: more follows after its end")
+    return value
+
+
+def json_records(path, text):
+    """The records of a JSON list, or the JSON values that stand one after the other in a text (JSON lines).
+
+    A list is read at once, which is fast. If there is a mistake in it, its records are read one by one, to name the one.
+    """
+    start = BLANK.match(text).end()
+    if text[start : start + 1] != "[":
+        return values_of(path, text, start, ())
     try:
-        return json.loads(text)
+        return parse_json(path, text)
+    except BadInput:
+        for _ in values_of(path, text, start + 1, (",", "]")):
+            pass
+        raise
+
+
+def values_of(path, text, at, between):
+    """The JSON values of a text from a position on, one by one; between: what may stand after a value, besides blanks."""
+    position = 0
+    at = BLANK.match(text, at).end()
+    while at < len(text):
+        value, at = next_json(f"{path}: record {position}", text, at)
+        yield value
+        position += 1
+        at = BLANK.match(text, at).end()
+        if between and text[at : at + 1] in between:
+            at = BLANK.match(text, at + 1).end()
+
+
+def record_of(pairs):
+    """A JSON object as a dict. Of two equal keys Python would take the last without a word."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"the key {shown(twice)} stands twice in {shown(record)}")
+    return record
+
+
+JSON = json.JSONDecoder(object_pairs_hook=record_of)
+LONG_JSON = json.JSONDecoder(object_pairs_hook=record_of, parse_int=lambda digits: int(digits[:1000]))
+
+
+def next_json(where, text, at, decoder=JSON):
+    """(The JSON value at a position of a text, where it ends). Raises BadInput."""
+    try:
+        return decoder.raw_decode(text, at)
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from None
     except json.JSONDecodeError as error:
-        raise BadInput(f"{where}: not JSON: {error}") from None
+        raise BadInput(f"{where}: line {error.lineno}: not JSON: {error.msg} (column {error.colno})") from None
     except RecursionError:
         raise BadInput(f"{where}: not JSON that we read: brackets nested too deeply") from None
     except ValueError:  # Python does not convert a number of thousands of digits: its first 1,000 are too many, too
-        return json.loads(text, parse_int=lambda digits: int(digits[:1000]))
+        return next_json(where, text, at, LONG_JSON)
+
+
+def line_number(text, position):
+    """The line of a position in a text, counted from 1."""
+    return text.count("\n", 0, position) + 1
+
+
+# --- records --------------------------------------------------------------------------------------
 
 
 def requests_of(path, records):

@@ -1,227 +1,446 @@
 """Which requests does a file hold, when did each arrive, and with what does its prompt begin?
 
-Reads request files of six sources, told apart by what is in them, never by their names, plain or gzipped:
+    load_trace("azure.csv.gz") -> Trace(requests=..., arrivals_us=[0, 4314489, ...], source="Azure", ...)
 
-    this lab         JSON list of objects, or one object a line, with prompt_tokens; optional arrival_ms
-    vLLM             the result of vllm bench serve --save-result --save-detailed: JSON object with input_lens
-    Azure 2023/2024  CSV, TIMESTAMP,ContextTokens,GeneratedTokens: date and time with up to 9 digits of a second
-    BurstGPT         CSV, Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type: seconds
-    Mooncake         JSON lines with input_length, output_length, timestamp (ms), hash_ids (512-token prefix blocks)
-    Vidur            CSV, arrived_at,num_prefill_tokens,num_decode_tokens: seconds
-
-Arrivals count from the first and are put in order. In a trace from outside, a row with 0 tokens on either side is a request
-that failed: it is left out and counted. Every other defect is refused, with its row; nothing is guessed.
-
-    load_trace("azure.csv.gz") -> Trace(requests=..., arrivals_us=[0, 4314489, ...], source="Azure", left_out=0, ...)
+source_table.py says what is understood. A file is told by its column names or keys, never by its own name, and may be
+gzipped. Arrivals count from the first and are put in order. Requests that failed are left out. A completed request without
+an output token did cost its prefill and one pass, and becomes a request of one token. Both are counted and said.
 """
 
-import csv
-import math
 import re
-from datetime import datetime, timedelta, timezone
+from collections import Counter
+from itertools import accumulate, chain, islice
+from math import gcd
+from operator import le
+from statistics import median
 from typing import NamedTuple
 
-from inputs import MOST, BadInput, Requests, parse_json, read_text, requests_of, shown
+from inputs import BLANK, MOST, BadInput, Requests, json_records, read_text, requests_of, shown
+from readers import UNITS, check_time, csv_header, csv_rows, is_number, record_rows, run_rows
+from source_table import GUIDELLM, LAB, SOURCES
 
-MOONCAKE_BLOCK_TOKENS = 512  # Mooncake's trace, README: a hash id names a block of 512 tokens and all before it
-CSV_COLUMNS = {  # source: (first columns of the header, then the positions of arrival, prompt and output)
-    "Azure": ("TIMESTAMP,ContextTokens,GeneratedTokens", 0, 1, 2),
-    "BurstGPT": ("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type", 0, 2, 3),
-    "Vidur": ("arrived_at,num_prefill_tokens,num_decode_tokens", 0, 1, 2),
-}
-UNDERSTOOD = (
-    "a JSON list, or JSON lines, of objects with prompt_tokens; a detailed result of vllm bench serve (input_lens); "
-    "JSON lines with input_length (Mooncake); CSV that begins with "
-    + "; ".join(f"{header} ({source})" for source, (header, *_) in CSV_COLUMNS.items())
-)
-DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+BLOCK_TOKENS = (512, 64, 16)  # sizes of the blocks that hash_ids are known to name
+TIME_UNITS = ("ms", "s")  # what --time-unit may be
+GRID_US = 10_000  # arrivals that are multiples of so much or more were rounded, if some of them are equal
+ENDLESS_RPS = 1e6  # a request rate from here on means: send at once
+BUSY = 0.8  # of a closed loop's clients: the share that has a request under way, at least
+AT_ONCE = 0.1  # of the longest latency: the time in which clients send their first requests, at most
 
 
 class Trace(NamedTuple):
     """n requests in order of arrival, and where they come from."""
 
     requests: Requests
-    arrivals_us: list  # n times from the first arrival on; None where the file has none
-    prefixes: list  # n lists of (name, tokens), for paged.schedule; None where the file has none
+    arrivals_us: list  # n times from the first arrival on; None: the file has none that could be played
+    prefixes: list  # n sequences of (name, tokens), shortest first, that others share; None where the file has none
     source: str
-    left_out: int  # rows of failed requests
+    left_out: int = 0  # requests that failed or have no prompt, among those taken
+    closed: bool = False  # a closed loop's result: its start times are the server's doing, so they are no arrivals
+    gaps_s: list = None  # n gaps, where the file has these in place of arrivals
+    notes: tuple = ()  # what was left out, counted otherwise or not used, in words
+
+    @property
+    def grid_us(self):
+        """The step of the grid on which the arrivals lie; None where they lie on none."""
+        return grid_us(self.arrivals_us) if self.arrivals_us else None
 
     def __str__(self):
-        arrivals = "" if self.arrivals_us is None else f" over {self.arrivals_us[-1] / 1e6:.1f} s"
-        failed = f"; {self.left_out} failed requests (0 tokens) left out" if self.left_out else ""
-        return f"{len(self.requests.prompt_tokens)} requests{arrivals} ({self.source}){failed}"
+        over = "" if self.arrivals_us is None else f" over {self.arrivals_us[-1] / 1e6:.1f} s"
+        return "; ".join([f"{counted(len(self.requests.prompt_tokens), 'request')}{over} ({self.source})", *self.notes])
 
 
-class Row(NamedTuple):
-    prompt_tokens: int
-    output_tokens: int
-    arrival_ns: int  # None where the file has none
-    prefix: list
+def counted(number, noun):
+    """"1 request without a prompt", "2 requests without a prompt"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun.replace('request', 'requests').replace('client', 'clients')}"
 
 
-def load_trace(path, first=None):
-    """Read a request file of any of the six sources, its first requests only if asked. Raises BadInput or OSError."""
-    return parse_trace(path, read_text(path), first)
+def load_trace(path, first=None, time_unit=None, timed=True):
+    """The Trace in a request file of any source. Raises BadInput or OSError.
+
+    first: take so many requests only. time_unit: s or ms, for files that do not settle it. timed: are the arrivals needed?
+    If not, nobody is asked for their unit.
+    """
+    return parse_trace(path, read_text(path), first, time_unit, timed)
 
 
-def parse_trace(path, text, first=None):
+def parse_trace(path, text, first=None, time_unit=None, timed=True):
     """The Trace in a file's text; path is for messages."""
-    records = json_list(path, text)
-    if records is not None and not has_arrivals(records):
-        requests = Requests(*(column[:first] for column in requests_of(path, records)))
-        return Trace(requests, None, None, "this lab", 0)
-    source, rows = recognise(path, text) if records is None else ("this lab", lab_rows(path, records))
-    kept = [row for row in rows if row.prompt_tokens and row.output_tokens]
-    if not kept:
-        raise BadInput(f"{path}: no request in it has tokens on both sides ({len(rows)} rows, {source})")
-    left_out = len(rows) - len(kept)
-    timed = kept[0].arrival_ns is not None
-    if timed:
-        kept.sort(key=lambda row: row.arrival_ns)
-    kept = kept[:first]
-    arrivals_us = [round((row.arrival_ns - kept[0].arrival_ns) / 1000) for row in kept] if timed else None
-    requests = Requests([row.prompt_tokens for row in kept], [row.output_tokens for row in kept])
-    prefixes = [row.prefix for row in kept] if source == "Mooncake" else None
-    return Trace(requests, arrivals_us, prefixes, source, left_out)
+    sources, names, runs = recognised(path, text)
+    if sources == [LAB]:
+        return lab_trace(path, list(runs[0]), first)
+    tables, limits = [rows_of(path, sources[0], run) for run in runs], [limits_of(run) for run in runs]
+    del text, runs  # a large file is not needed twice
+    traces = [
+        run_trace(path, sources, names, rows, limit, first, time_unit, timed) for rows, limit in zip(tables, limits)
+    ]
+    return traces[0] if len(traces) == 1 else joined(traces, first)
 
 
-def json_list(path, text):
-    """The list in a text that begins as a JSON list; None for another text."""
-    if text.lstrip()[:1] != "[":
-        return None
-    records = parse_json(path, text)
-    if not records:
+# --- which source ---------------------------------------------------------------------------------
+
+
+def recognised(path, text):
+    """([Source, ...], names of its columns or keys, its runs) of a file's text.
+
+    A run: the text of a CSV file, an iterable of records, or a benchmark's object of lists. Several sources may have the
+    same keys: they differ in the unit of their times, which `settled` tells.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start = BLANK.match(text).end()
+    if text[start : start + 1] in ("[", "{"):
+        return recognised_json(path, text, text[start] == "[")
+    names = set(csv_header(text)[0])
+    for source in SOURCES:
+        if source.layout == "csv" and names.issuperset(source.sign):
+            return [source], names, [text]
+    raise not_understood(path, text)
+
+
+def recognised_json(path, text, is_list):
+    """The same for a text that is JSON. A list in which nothing is known is taken for the lab's own, with a mistake."""
+    records = iter(json_records(path, text))
+    first = next(records, None)
+    if first is None:
         raise BadInput(f"{path}: the list of requests is empty")
-    return records
+    records = chain([first], records)
+    names = set(first) if isinstance(first, dict) else set()
+    if "benchmarks" in names:
+        return [GUIDELLM], names, [run for record in records for run in guidellm_runs(path, record)]
+    known = [source for source in SOURCES if source.layout != "csv" and names.issuperset(source.sign)]
+    if not known and not is_list:
+        raise not_understood(path, text)
+    longest = max((len(source.sign) for source in known), default=0)
+    sources = [source for source in known if len(source.sign) == longest] or [LAB]
+    return sources, names, list(records) if sources[0].layout == "runs" else [records]
 
 
-def has_arrivals(records):
-    """Does any record of a JSON list say when it arrived?"""
-    return any(isinstance(record, dict) and "arrival_ms" in record for record in records)
+def guidellm_runs(path, report):
+    """The requests of each benchmark in guidellm's report. Those that did not succeed get an error."""
+    runs = []
+    try:
+        for benchmark in report["benchmarks"]:
+            requests = benchmark["requests"]
+            failed = [*(requests.get("errored") or []), *(requests.get("incomplete") or [])]
+            runs.append([*requests["successful"], *({**record, "error": "failed"} for record in failed)])
+    except (TypeError, KeyError, AttributeError):
+        raise BadInput(f"{path}: expected benchmarks[].requests.successful[], as guidellm writes them") from None
+    if not runs:
+        raise BadInput(f"{path}: the list of benchmarks is empty")
+    return runs
 
 
-def recognise(path, text):
-    """(source, rows) of a file's text."""
-    if text.lstrip()[:1] == "{":
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-        one = parse_json(path, text) if len(lines) == 1 or lines[0][1].strip() == "{" else None
-        if isinstance(one, dict) and "input_lens" in one:
-            return "vLLM", bench_rows(path, one)
-        records = [one] if one else [parse_json(f"{path}: line {number}", line) for number, line in lines]
-        if "prompt_tokens" in records[0]:
-            return "this lab", lab_rows(path, records)
-        if "input_length" in records[0]:
-            return "Mooncake", mooncake_rows(path, records)
-    header = text.split("\n", 1)[0].strip()
-    for source, (known, *positions) in CSV_COLUMNS.items():
-        if header == known or header.startswith(known + ","):
-            return source, csv_rows(path, text, source, positions)
-    began = shown(text[:60]) if text.strip() else "nothing"
-    raise BadInput(f"{path}: not a request file; understood are {UNDERSTOOD}; this one begins with {began}")
+def not_understood(path, text):
+    start = BLANK.match(text).end()
+    began = shown(text[start : start + 60]) if text[start:] else "nothing"
+    known = "; ".join(f"{', '.join(source.sign)} ({source.name})" for source in SOURCES)
+    return BadInput(f"{path}: not a request file. Understood are JSON and CSV with these keys or columns: {known}. "
+                    f"This one begins with {began}")
 
 
-# --- one source after the other: text or values -> [Row, ...] in the file's order; each raises BadInput -------------
+# --- the lab's own format -------------------------------------------------------------------------
 
 
-def lab_rows(path, records):
+def lab_trace(path, records, first):
+    """The Trace in the lab's own records. Plain ones, with two counts each, are read fast."""
     requests = requests_of(path, records)
-    arrivals = [None] * len(records)
-    if any("arrival_ms" in record for record in records):
-        arrivals = [number(f"{path}: record {i}: arrival_ms", record.get("arrival_ms"), 1_000_000)
-                    for i, record in enumerate(records)]
-    return [Row(*row, []) for row in zip(*requests, arrivals)]
+    names = set().union(*records)
+    order = range(len(records))
+    times_s, gaps_s, prefixes = None, None, None
+    if "gap" in names and "arrival_ms" in names:
+        raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
+    if "arrival_ms" in names:
+        times_s = lab_times(path, records)
+        order = in_order(times_s)
+    if "gap" in names:
+        gaps_s = lab_gaps(path, records)
+        times_s = list(accumulate(gaps_s))
+    if "prefixes" in names:
+        prefixes = lab_prefixes(path, records)
+    taken = order[:first]
+    arrivals_us = times_s and since_first_us(picked(times_s, taken), "ms" if gaps_s is None else "s")
+    return Trace(
+        Requests(*(picked(column, taken) for column in requests)),
+        arrivals_us,
+        prefixes and picked(prefixes, taken),
+        LAB.name,
+        gaps_s=gaps_s and picked(gaps_s, taken),
+        notes=() if times_s else unused(names),
+    )
 
 
-def bench_rows(path, bench):
-    columns = [bench.get(field) for field in ("input_lens", "output_lens", "start_times")]
-    if not columns[2]:
-        columns[2] = [None] * len(columns[0] if isinstance(columns[0], list) else [])
-    if not all(isinstance(column, list) for column in columns) or len({*map(len, columns)}) != 1 or not columns[0]:
-        raise BadInput(
-            f"{path}: input_lens, output_lens and start_times must be lists of one length, one entry a request"
-        )
-    rows = []
-    for i, (prompt, output, start) in enumerate(zip(*columns)):
-        where = f"{path}: request {i}"
-        arrival = None if start is None else number(f"{where}: start_times", start, 1_000_000_000)
-        rows.append(Row(tokens(f"{where}: input_lens", prompt), tokens(f"{where}: output_lens", output), arrival, []))
-    return rows
+def lab_times(path, records):
+    """The arrival_ms of all records."""
+    for position, record in enumerate(records):
+        check_time(f"{path}: record {position}: arrival_ms", record.get("arrival_ms"), "ms")
+    return [record["arrival_ms"] for record in records]
 
 
-def mooncake_rows(path, records):
-    rows = []
-    for i, record in enumerate(records):
-        where = f"{path}: row {i}"
-        if not isinstance(record, dict):
-            raise BadInput(f"{where}: expected an object, found {shown(record)}")
-        prompt = tokens(f"{where}: input_length", record.get("input_length"))
-        output = tokens(f"{where}: output_length", record.get("output_length"))
-        arrival = number(f"{where}: timestamp", record.get("timestamp"), 1_000_000)
-        names = record.get("hash_ids", [])
-        if not isinstance(names, list) or not all(isinstance(name, (int, str)) for name in names):
-            raise BadInput(f"{where}: hash_ids: expected a list of names, found {shown(names)}")
-        prefix = [(name, min(prompt, (k + 1) * MOONCAKE_BLOCK_TOKENS)) for k, name in enumerate(names)]
-        rows.append(Row(prompt, output, arrival, prefix))
-    return rows
+def lab_gaps(path, records):
+    """The gaps of all records, in seconds."""
+    for position, record in enumerate(records):
+        where = f"{path}: record {position}"
+        if "gap" not in record:
+            raise BadInput(f"{where}: gap, the seconds since the arrival before, is missing, found {shown(record)}")
+        if not (is_number(record["gap"]) and 0 <= record["gap"] <= MOST):
+            raise BadInput(f"{where}: gap: expected seconds from 0 to {MOST:,}, found {shown(record['gap'])}")
+    return [record["gap"] for record in records]
 
 
-def csv_rows(path, text, source, positions):
-    rows = []
-    reader = csv.reader(text.splitlines())
-    names = next(reader)
-    for i, cells in enumerate(filter(None, cells_of(path, reader))):
-        where = f"{path}: row {i} (line {reader.line_num})"
-        if len(cells) <= max(positions):
-            raise BadInput(f"{where}: expected {len(names)} columns, found {len(cells)}")
-        at, prompt, output = (cells[position].strip() for position in positions)
-        labels = [f"{where}: {names[position]}" for position in positions]
-        arrival = date_ns(labels[0], at) if source == "Azure" else number(labels[0], float_or_text(at), 1_000_000_000)
-        rows.append(Row(tokens(labels[1], int_or_text(prompt)), tokens(labels[2], int_or_text(output)), arrival, []))
-    return rows
+def lab_prefixes(path, records):
+    """The prefixes that the records name: they grow, and end within the prompt."""
+    prefixes = []
+    for position, record in enumerate(records):
+        given = record.get("prefixes", [])
+        try:
+            prefix = tuple((name, tokens) for name, tokens in given)
+            ends = [0, *(tokens for _, tokens in prefix)]
+            known = all(type(name) in (int, str) and type(tokens) is int for name, tokens in prefix)
+        except (TypeError, ValueError):
+            known = False
+        if not known or ends != sorted(set(ends)) or ends[-1] > record["prompt_tokens"]:
+            expected = "expected a list of [name, tokens], growing, up to prompt_tokens"
+            raise BadInput(f"{path}: record {position}: prefixes: {expected}, found {shown(given)}")
+        prefixes.append(prefix)
+    return prefixes
 
 
-def cells_of(path, reader):
-    """The rows of a csv reader; what it cannot read is refused."""
-    try:
-        yield from reader
-    except csv.Error as error:
-        raise BadInput(f"{path}: line {reader.line_num}: not CSV that we read: {error}") from None
+# --- all other sources ----------------------------------------------------------------------------
 
 
-# --- cells --------------------------------------------------------------------------------------------------------
+def rows_of(path, source, run, measured=False):
+    """The Rows of a run of a source; measured: with TTFTs and gaps between tokens."""
+    if source.layout == "csv":
+        return csv_rows(path, run, source)
+    return (run_rows if source.layout == "runs" else record_rows)(path, run, source, measured)
 
 
-def tokens(where, value):
-    """A count of tokens; 0 is a failed request, which is for the caller to leave out."""
-    if type(value) is not int or not 0 <= value <= MOST:
-        raise BadInput(f"{where}: expected a whole number from 0 to {MOST:,}, found {shown(value)}")
-    return value
+def run_trace(path, sources, names, rows, limits, first, time_unit, timed):
+    """The Trace of one run in a file; limits: those of its client."""
+    if not rows.prompts:
+        raise BadInput("; ".join([f"{path}: no request in it ({sources[0].name})", *left_out_words(rows.left_out)]))
+    sizes = [size for size in BLOCK_TOKENS if fits(size, rows)] if any(rows.hashes) else []
+    source, unit = settled(path, sources, names, rows, sizes, time_unit, timed)
+    clients = closed_loop_clients(rows.times, rows.latencies or [None] * len(rows.times), *limits) if rows.times else None
+    order = in_order(rows.times) if rows.times else range(len(rows.prompts))
+    taken = order[:first]
+    left_out = rows.left_out if len(taken) == len(order) else left_out_among(rows, taken)
+    prompts, outputs = picked(rows.prompts, taken), picked(rows.outputs, taken)
+    silent = outputs.count(0)
+    notes = left_out_words(left_out)
+    if silent:
+        notes.append(f"{counted(silent, 'completed request')} without an output token, counted as one token each")
+        outputs = [output or 1 for output in outputs]
+    arrivals_us = None
+    if clients:
+        notes.append(f"a closed loop of {counted(clients, 'client')}, whose start times are the server's doing: not used")
+    elif rows.times and unit is None:
+        notes.append(f"{source.arrival} is in ms or in s, and nothing in the file tells which: not used")
+    elif rows.times:
+        arrivals_us = since_first_us(picked(rows.times, taken), unit)
+    else:
+        notes.extend(unused(names))
+    prefixes = None
+    if sizes:
+        prefixes = shared_prefixes(prompts, picked(rows.hashes, taken), sizes[0])
+        if any(prefixes):
+            notes.append(f"{source.hashes} name blocks of {sizes[0]} tokens, and prompts share some")
+        else:
+            prefixes = None
+            notes.append(f"{source.hashes} name blocks of {sizes[0]} tokens, and no two prompts begin with the same one")
+    elif any(rows.hashes):
+        notes.append(f"{source.hashes} fit no blocks of {', '.join(map(str, BLOCK_TOKENS))} tokens: not used")
+    return Trace(Requests(prompts, outputs), arrivals_us, prefixes, source.name, len(left_out), clients is not None,
+                 notes=tuple(notes))
 
 
-def number(where, value, unit_ns):
-    """A time in units of so many nanoseconds, as whole nanoseconds."""
-    if type(value) not in (int, float) or not math.isfinite(value) or abs(value) > 1e12:
-        raise BadInput(f"{where}: expected a time, found {shown(value)}")
-    return round(value * unit_ns)
+def joined(traces, first):
+    """The Trace of several runs in a file. Their arrivals do not follow each other, so only the lengths are taken."""
+    requests = Requests(*(list(chain(*columns))[:first] for columns in zip(*(trace.requests for trace in traces))))
+    notes = [f"{len(traces)} runs in one file: when their requests arrived is not used"]
+    notes += [f"run {number}: {note}" for number, trace in enumerate(traces, start=1) for note in trace.notes]
+    return Trace(requests, None, None, traces[0].source, sum(trace.left_out for trace in traces),
+                 any(trace.closed for trace in traces), notes=tuple(notes))
 
 
-def date_ns(where, text):
-    match = DATE.fullmatch(text)
-    try:
-        day, time, fraction, zone = match.groups()
-        moment = datetime.fromisoformat(f"{day}T{time}{'+00:00' if zone in (None, 'Z') else zone}")
-    except (AttributeError, ValueError):
-        raise BadInput(f"{where}: expected a date and time, found {shown(text)}") from None
-    return (moment - EPOCH) // timedelta(seconds=1) * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
+def unused(names):
+    """A note for each column that looks like an arrival and is not used."""
+    return tuple(f"{name} is not used" for name in sorted(names) if re.search("arriv|timestamp|start_time", name, re.I))
 
 
-def int_or_text(text):
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
+REASONS = {
+    "failed": "failed request",
+    "promptless": "request without a prompt",
+    "unended": "last line without a line end, where the file may be cut off,",
+}
 
 
-def float_or_text(text):
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def left_out_words(left_out):
+    """[(rows before it, time, why), ...] in words."""
+    reasons = Counter(why for *_, why in left_out)
+    return [f"{counted(reasons[why], noun)} left out" for why, noun in REASONS.items() if reasons[why]]
+
+
+def left_out_among(rows, taken):
+    """Those of the requests left out that came before the last one taken."""
+    if not rows.times:
+        return [one for one in rows.left_out if one[0] <= taken[-1]]
+    last = rows.times[taken[-1]]
+    return [one for one in rows.left_out if (one[0] <= taken[-1] if one[1] is None else one[1] <= last)]
+
+
+# --- the unit of time -----------------------------------------------------------------------------
+
+
+def settled(path, sources, names, rows, sizes, time_unit, timed):
+    """(Source, unit of its times) among sources that have the same keys. Raises BadInput to ask for a unit.
+
+    Three things tell a source: a key that no other has, the size of the blocks that hash_ids name, and fractions in times
+    that others write in whole numbers. If they disagree, nothing is settled. sizes: the sizes that fit.
+    """
+    if len(sources) == 1:
+        return sources[0], sources[0].unit
+    fractions = any(time != int(time) for time in rows.times)
+    told = [
+        source for source in sources
+        if names.intersection(source.companions) or sizes == [source.block_tokens] or (source.fractions and fractions)
+    ]
+    units = {time_unit} if time_unit else {source.unit for source in told}
+    if len(units) == 1:
+        unit = units.pop()
+        return next(source for source in [*told, *sources] if source.unit == unit), unit
+    if len(set(rows.times)) < 2:
+        return sources[0], sources[0].unit  # no unit changes anything
+    if timed:
+        raise BadInput(f"{path}: {sources[0].arrival}: nothing in the file settles whether it is in ms or in s: "
+                       "say --time-unit ms or --time-unit s")
+    return sources[0], None
+
+
+def fits(size, rows):
+    """Do the hash_ids of every request name blocks of this size? The last block may be a short one, or have no name."""
+    return all(
+        len(names) in (prompt // size, -(-prompt // size)) for prompt, names in zip(rows.prompts, rows.hashes) if names
+    )
+
+
+# --- arrivals -------------------------------------------------------------------------------------
+
+
+def in_order(times):
+    """The positions of the times in order; equal ones keep the order of the list."""
+    if all(map(le, times, islice(times, 1, None))):
+        return range(len(times))
+    return sorted(range(len(times)), key=times.__getitem__)
+
+
+def picked(column, positions):
+    """The entries of a column at these positions; the column itself if these are all."""
+    if isinstance(positions, range):
+        return column if len(positions) == len(column) else column[: len(positions)]
+    return [column[i] for i in positions]
+
+
+def since_first_us(times, unit):
+    """Times in some unit, in whole microseconds from the first."""
+    start, in_second = times[0], UNITS[unit]
+    if in_second > 1_000_000:  # whole numbers of a smaller unit: divided, they are exact
+        return [round((time - start) / (in_second // 1_000_000)) for time in times]
+    return [round((time - start) * (1_000_000 // in_second)) for time in times]
+
+
+def grid_us(arrivals_us):
+    """The step of the grid on which arrivals lie, in us; None if they lie on none.
+
+    They do if at least every 20th shares its moment with another, and all are multiples of the same 10 ms or more; or if
+    there are half as many moments as arrivals: then the step is the median time between moments.
+    """
+    moments = sorted(set(arrivals_us))
+    n = len(arrivals_us)
+    if len(moments) < 3 or len(moments) * 20 > n * 19:
+        return None
+    step = gcd(*moments)
+    if step >= GRID_US:
+        return step
+    return median(b - a for a, b in zip(moments, moments[1:])) if 2 * len(moments) <= n else None
+
+
+def limits_of(run):
+    """(limit of the client, request rate, duration in s) of a run, None each where it does not say."""
+    if not isinstance(run, dict):
+        return None, None, None
+    limit, rate, duration_s = run.get("max_concurrency"), run.get("request_rate"), run.get("duration")
+    rate = float("inf") if rate == "inf" else rate
+    return (
+        limit if type(limit) is int and limit > 0 else None,
+        rate if type(rate) in (int, float) else None,
+        duration_s if is_number(duration_s) and duration_s > 0 else None,
+    )
+
+
+def closed_loop_clients(starts, latencies, limit, rate, duration_s):
+    """How many clients sent their next request when their last one ended. None: requests came at times of their own.
+
+    In a closed loop, as many requests as there are clients are under way until the last one is sent: Little's law tells.
+    A limit that was not reached was a cap and no number of clients. starts and latencies: in one unit; starts may be
+    empty, and a latency None. rate: endless where the client sent at once whatever the limit let through.
+    """
+    n, endless = len(latencies), rate is not None and rate >= ENDLESS_RPS
+    if rate is not None and not endless:
+        return None
+    known = [latency for latency in latencies if latency is not None]
+    if limit is None and not endless:  # the file does not say how the load was made
+        limit = most_under_way(starts, latencies) if starts and len(known) == n else n
+        if n < max(10, 3 * limit):
+            return None
+    clients = min(limit or n, n)
+    if not starts or len(known) < n:  # N clients who never pause need at most sum / N + the longest
+        longest = max(known, default=0)
+        busy = (sum(known) + (n - len(known)) * longest) / clients + longest
+        return clients if not known or duration_s is None or duration_s <= 1.1 * busy else None
+    first, last = min(starts), max(starts)
+    if n <= clients:
+        return n if last - first <= AT_ONCE * max(latencies) else None
+    under_way = sum(min(latency, last - start) for start, latency in zip(starts, latencies)) / (last - first or 1)
+    return clients if under_way >= BUSY * clients else None
+
+
+def most_under_way(starts, latencies):
+    """The largest number of requests that were under way at one moment."""
+    ends = [(start + latency, -1) for start, latency in zip(starts, latencies)]
+    return max(accumulate(change for _, change in sorted([*ends, *((start, 1) for start in starts)])))
+
+
+# --- prefixes -------------------------------------------------------------------------------------
+
+
+def shared_prefixes(prompts, hashes, block_tokens):
+    """n tuples of (name, tokens), shortest first: what each prompt has in common with others.
+
+    hashes: the names of its blocks. Blocks that only one prompt has are left out, and of blocks that always come together
+    only the last is kept, so a name stands for a longer piece. A name means a block and all before it.
+    """
+    seen, shared = set(), set()
+    for names in hashes:
+        shared |= seen.intersection(names)
+        seen.update(names)
+    pieces = {}  # (the piece before, name of a block) -> number of the piece
+    paths = []
+    for names in hashes:
+        piece, path = 0, []
+        for name in names:
+            if name not in shared:
+                break
+            piece = pieces.setdefault((piece, name), len(pieces) + 1)
+            path.append(piece)
+        paths.append(path)
+    uses = Counter(chain.from_iterable(paths))
+    known, prefixes = {}, []
+    for prompt, path in zip(prompts, paths):
+        pairs = []
+        for i, piece in enumerate(path):
+            if uses[piece] > 1 and (i + 1 == len(path) or uses[path[i + 1]] < uses[piece]):
+                pair = (piece, min(prompt, (i + 1) * block_tokens))
+                pairs.append(known.setdefault(pair, pair))
+        prefixes.append(tuple(pairs))
+    return prefixes
