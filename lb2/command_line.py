@@ -57,6 +57,12 @@ def arguments(docstring, out=LAB):
     return parser
 
 
+def add_time_unit(parser):
+    """Give a parser --time-unit: for the scripts that play arrivals, if a file does not settle the unit of its times."""
+    parser.add_argument("--time-unit", choices=["ms", "s"],
+                        help="unit of the arrivals, for a file that does not settle it (default: ask)")
+
+
 def count(text):
     """argparse type: a whole number of sequences or tokens, 1..MOST."""
     value = int(text) if text.isdecimal() and len(text) < 20 else 0

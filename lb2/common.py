@@ -34,9 +34,11 @@ def load_requests(path, first=None):
 
     The eight steps ignore when requests arrive. Where a file is more than a plain list, a line says what it is.
     """
-    trace = load_trace(path, first)
-    if trace.source != "this lab" or trace.arrivals_us:
-        print(f"{path.name}: {trace}" + ("; when they arrived is ignored here" if trace.arrivals_us else ""))
+    trace = load_trace(path, first, timed=False)
+    columns = {"when they arrived": trace.arrivals_us, "what their prompts share": trace.prefixes}
+    ignored = " and ".join(what for what, column in columns.items() if column)
+    if trace.source != "this lab" or ignored or trace.notes:
+        print(f"{path.name}: {trace}" + (f"; {ignored} is ignored here" if ignored else ""))
     return trace.requests
 
 

@@ -14,10 +14,10 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from command_line import count, parser_of
-from inputs import MOST, BadInput, Requests, read_text, requests_of, shown
+from command_line import add_time_unit, count, parser_of
+from inputs import BadInput, Requests
 from orca_model import MAX_SEQ_TOKENS
-from sources import has_arrivals, json_list, parse_trace
+from sources import load_trace
 
 RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "orca" / "requests.json"
 DRAWN = 1000  # requests of a fresh workload, as in the recorded one
@@ -39,6 +39,7 @@ def arguments(docstring):
                         help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace with '
                              "arrivals (default: fixtures/orca/requests.json)")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
+    add_time_unit(parser)
     parser.add_argument("--seed", type=int, metavar="N", help="a fresh workload of this seed instead of a file")
     return parser
 
@@ -46,49 +47,34 @@ def arguments(docstring):
 def chosen_workload(args):
     """The Workload that the arguments of a script ask for. Raises BadInput or OSError."""
     if args.seed is None:
-        return load_workload(args.requests, args.first)
+        return load_workload(args.requests, args.first, args.time_unit)
     if args.requests.resolve() != RECORDED:
         raise BadInput("--seed draws a workload of its own: give it or --requests, not both")
     requests, arrivals_s = draw_workload(Random(args.seed))
     return Workload(Requests(*(column[: args.first] for column in requests)), arrivals_s[: args.first])
 
 
-def load_workload(path, first=None):
-    """Read a JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace that has arrivals.
+def load_workload(path, first=None, time_unit=None):
+    """Read a request file that has arrivals. Raises BadInput or OSError.
 
-    gap: time since the arrival before, 0..MOST, as a process of one request per second; the scripts scale it. A trace's
-    time axis is stretched to that rate. first: take so many requests only. Raises BadInput or OSError.
+    Arrivals given as gaps, the seconds since the arrival before, are those of a process of one request per second; the
+    scripts scale it. The time axis of any other file is stretched to that rate. first: take so many requests only.
     """
-    text = read_text(path)
-    records = json_list(path, text)
-    if records is not None and not has_arrivals(records):
-        requests = requests_of(path, records)
-        for position, record in enumerate(records):
-            check_gap(f"{path}: record {position}", record)
-        arrivals_s = list(accumulate(record["gap"] for record in records))[:first]
-        requests = Requests(*(column[:first] for column in requests))
+    trace = load_trace(path, first, time_unit)
+    if trace.gaps_s:
+        arrivals_s = list(accumulate(trace.gaps_s))
+    elif trace.arrivals_us and trace.arrivals_us[-1]:
+        own_rps = (len(trace.arrivals_us) - 1) * 1e6 / trace.arrivals_us[-1]
+        arrivals_s = [arrival / 1e6 * own_rps for arrival in trace.arrivals_us]
     else:
-        trace = parse_trace(path, text, first)
-        requests, arrivals_us = trace.requests, trace.arrivals_us
-        if arrivals_us is None or arrivals_us[-1] == 0:
-            raise BadInput(f"{path}: no two moments of arrival in it ({trace.source}), and this lab needs them")
-        own_rps = (len(arrivals_us) - 1) * 1e6 / arrivals_us[-1]
-        arrivals_s = [arrival / 1e6 * own_rps for arrival in arrivals_us]
-    for position, (prompt, output) in enumerate(zip(*requests)):
+        raise BadInput(f"{path}: no two moments of arrival in it, and this lab needs them; it holds {trace}")
+    for position, (prompt, output) in enumerate(zip(*trace.requests)):
         if prompt + output > MAX_SEQ_TOKENS:
             raise BadInput(
                 f"{path}: record {position}: prompt_tokens + output_tokens: "
                 f"expected at most {MAX_SEQ_TOKENS}, the model's longest sequence, found {prompt + output}"
             )
-    return Workload(requests, arrivals_s)
-
-
-def check_gap(where, record):
-    if "gap" not in record:
-        what = "gap, the seconds since the arrival before, is missing"
-        raise BadInput(f"{where}: {what}, found {shown(record)}")
-    if type(record["gap"]) not in (int, float) or not 0 <= record["gap"] <= MOST:
-        raise BadInput(f"{where}: gap: expected seconds from 0 to {MOST:,}, found {shown(record['gap'])}")
+    return Workload(trace.requests, arrivals_s)
 
 
 def draw_workload(r):

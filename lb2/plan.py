@@ -24,7 +24,7 @@ from multiprocessing import active_children
 from typing import NamedTuple
 
 import paged_fast
-from command_line import amount, arguments, count, progress, run
+from command_line import add_time_unit, amount, arguments, count, progress, run
 from common import pairs, percentile, save, table
 from cost_model import Costs, load_costs
 from inputs import BadInput, Requests
@@ -335,6 +335,7 @@ def target(text):
 
 def parser():
     parser = arguments(__doc__)
+    add_time_unit(parser)
     parser.add_argument("--target-ttft-ms", type=target, default=200.0, metavar="MS",
                         help="p99 time to first token allowed, in ms, or none (default: 200)")
     parser.add_argument("--target-tpot-ms", type=target, default=50.0, metavar="MS",
@@ -359,7 +360,7 @@ def parser():
 
 def main():
     args = parser().parse_args()
-    costs, trace = load_costs(args.costs), load_trace(args.requests, args.first)
+    costs, trace = load_costs(args.costs), load_trace(args.requests, args.first, args.time_unit)
     print(f"{args.requests.name}: {trace}")
     if args.kv_tokens is not None and args.kv_tokens < BLOCK_SIZE:
         raise BadInput(f"--kv-tokens: expected at least one block of {BLOCK_SIZE}, found {args.kv_tokens}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from inputs import BadInput, read_text, shown
 from readers import UNITS, is_number
-from sources import closed_loop_clients, counted, left_out_words, limits_of, most_under_way, recognised, rows_of
+from sources import closed_loop_clients, counted, left_out_words, limits_of, most_under_way, placed, recognised, rows_of
 
 ROLE_CHUNK_S = 1e-3  # an empty chunk with the role comes before the first token, by some microseconds
 MOST_S = 1e9  # a duration. More is another unit
@@ -45,7 +45,7 @@ def load_benches(path):
         raise BadInput(f"{path}: it holds {has} ({source.name}). A fit needs the TTFT and every gap between tokens")
     name = bench_name(path)
     names = [name] if len(runs) == 1 else [f"{name}-{number}" for number in range(1, len(runs) + 1)]
-    return [bench_of(path, name, source, run) for name, run in zip(names, runs)]
+    return [bench_of(place, name, source, run) for name, (place, run) in zip(names, placed(path, runs))]
 
 
 def bench_of(path, name, source, run):
@@ -90,6 +90,7 @@ def measured_requests(path, source, rows):
         where = f"{path}: the request of {prompt} and {output} tokens at position {len(requests) + silent}"
         if source.clock:
             ttft, gaps = since(where, start, gaps)
+        gaps = [] if gaps is None and output == 1 else gaps
         in_second = UNITS[source.latency_unit]
         if not is_list_of_times([ttft]) or not is_list_of_times(gaps):
             raise BadInput(f"{where}: expected a TTFT and a list of gaps between tokens, found {shown([ttft, gaps])}")

@@ -257,6 +257,8 @@ def value_at(record, places):
 
 def run_rows(path, run, source, measured=False):
     """The Rows of a benchmark's run, an object that holds a list per field, one entry a request."""
+    if not isinstance(run, dict):
+        raise BadInput(f"{path}: expected an object with {', '.join(source.sign)}, found {shown(run)}")
     needed = [source.prompt, source.output, *([source.ttft, source.gaps] if measured else [])]
     missing = [name for name in needed if not isinstance(run.get(name), list)]
     if missing:

@@ -34,6 +34,7 @@ class Source(NamedTuple):
     other: str = ""  # what else a reader of the table should know
 
 
+LAYOUT_WORDS = {"csv": "CSV", "records": "JSON list or lines", "runs": "JSON object"}
 UNIT_WORDS = {"s": "s", "ms": "ms", "ns": "ns", "date": "date and time"}
 SOURCES = (
     Source("this lab", "records", ("prompt_tokens",), "prompt_tokens", "output_tokens", "arrival_ms", "ms",
@@ -86,7 +87,7 @@ def table_of_sources():
     for source in SOURCES:
         arrival = f"{source.arrival} ({UNIT_WORDS[source.unit]})" if source.arrival else ""
         latencies = [name for name in (source.ttft, source.gaps or source.mean and f"{source.mean} (a mean)") if name]
-        told = f"{source.layout}: {', '.join(source.sign)}"
+        told = f"{LAYOUT_WORDS[source.layout]} with {', '.join(source.sign)}"
         cells = (source.name, told, source.prompt, source.output, arrival, ", ".join(latencies), source.other)
         rows.append([cell.replace("|", " or ") or "-" for cell in cells])
     rows.insert(1, ["---"] * len(rows[0]))

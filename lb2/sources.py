@@ -20,7 +20,6 @@ from readers import UNITS, check_time, csv_header, csv_rows, is_number, record_r
 from source_table import GUIDELLM, LAB, SOURCES
 
 BLOCK_TOKENS = (512, 64, 16)  # sizes of the blocks that hash_ids are known to name
-TIME_UNITS = ("ms", "s")  # what --time-unit may be
 GRID_US = 10_000  # arrivals that are multiples of so much or more were rounded, if some of them are equal
 ENDLESS_RPS = 1e6  # a request rate from here on means: send at once
 BUSY = 0.8  # of a closed loop's clients: the share that has a request under way, at least
@@ -46,7 +45,7 @@ class Trace(NamedTuple):
 
     def __str__(self):
         over = "" if self.arrivals_us is None else f" over {self.arrivals_us[-1] / 1e6:.1f} s"
-        return "; ".join([f"{counted(len(self.requests.prompt_tokens), 'request')}{over} ({self.source})", *self.notes])
+        return "; ".join([f"{len(self.requests.prompt_tokens)} requests{over} ({self.source})", *self.notes])
 
 
 def counted(number, noun):
@@ -68,7 +67,8 @@ def parse_trace(path, text, first=None, time_unit=None, timed=True):
     sources, names, runs = recognised(path, text)
     if sources == [LAB]:
         return lab_trace(path, list(runs[0]), first)
-    tables, limits = [rows_of(path, sources[0], run) for run in runs], [limits_of(run) for run in runs]
+    tables = [rows_of(place, sources[0], run) for place, run in placed(path, runs)]
+    limits = [limits_of(run) for run in runs]
     del text, runs  # a large file is not needed twice
     traces = [
         run_trace(path, sources, names, rows, limit, first, time_unit, timed) for rows, limit in zip(tables, limits)
@@ -229,7 +229,7 @@ def run_trace(path, sources, names, rows, limits, first, time_unit, timed):
     silent = outputs.count(0)
     notes = left_out_words(left_out)
     if silent:
-        notes.append(f"{counted(silent, 'completed request')} without an output token, counted as one token each")
+        notes.append(f"{counted(silent, 'completed request')} without an output token, counted as one token")
         outputs = [output or 1 for output in outputs]
     arrivals_us = None
     if clients:
@@ -363,6 +363,11 @@ def grid_us(arrivals_us):
     if step >= GRID_US:
         return step
     return median(b - a for a, b in zip(moments, moments[1:])) if 2 * len(moments) <= n else None
+
+
+def placed(path, runs):
+    """(what messages call it, a run) of each run in a file."""
+    return [(path if len(runs) == 1 else f"{path}: run {number}", run) for number, run in enumerate(runs, start=1)]
 
 
 def limits_of(run):

@@ -1,42 +1,97 @@
 """Which requests does a file hold, when did they arrive, and how bursty is that?
 
-Reads any of the sources that sources.py knows, plain or gzipped, and prints what each file holds.
+It reads request files and benchmark results of any known source, plain or gzipped, and prints for each: its requests,
+how much time they span, their rate, the coefficient of variation of the gaps between arrivals (1 for a Poisson process,
+more for bursts), the lengths, and how much of the prompts others share. --convert writes the lab's own format, which
+every script takes and which is easy to edit.
 
-    python3 lb2/traces.py FILE [FILE ...]        writes nothing
+    python3 lb2/traces.py FILE [FILE ...]
+    python3 lb2/traces.py FILE --convert OUT.json       writes OUT.json
+    python3 lb2/traces.py --sources                     prints the table of known sources
 """
 
+import json
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections import Counter
 from pathlib import Path
 from statistics import fmean, pstdev
 
-from command_line import run
-from common import percentile
-from inputs import Requests
+from command_line import add_time_unit, count, run
+from common import percentile, save
+from inputs import FIELDS
+from source_table import table_of_sources
 from sources import load_trace
 
 
 def summary(trace):
-    """Lines about a Trace: its lengths, and how bursty its arrivals are (a Poisson process has a variation of 1)."""
-    for name, column in zip(Requests._fields, trace.requests):
+    """Lines about a Trace."""
+    for name, column in zip(FIELDS, trace.requests):
         p50, p99 = percentile(column, 50), percentile(column, 99)
-        yield f"{name}: {min(column)} to {max(column)}, median {p50:g}, mean {fmean(column):.1f}, p99 {p99:.1f}"
-    gaps = [] if trace.arrivals_us is None else [b - a for a, b in zip(trace.arrivals_us, trace.arrivals_us[1:])]
-    if sum(gaps):
-        variation = pstdev(gaps) / fmean(gaps)
-        yield f"arrivals: {1e6 / fmean(gaps):.3f} requests/s, coefficient of variation of the gaps {variation:.2f}"
+        yield f"{name}: {min(column)} to {max(column)}, mean {fmean(column):.1f}, median {p50:g}, p99 {p99:.1f}"
+    if trace.arrivals_us is not None:
+        yield from arrival_lines(trace)
     if trace.prefixes:
-        named = [name for prefix in trace.prefixes for name, _ in prefix]
-        yield f"prefixes: {len(named)} blocks are named, {len(set(named))} of them different"
+        shared, prompts = shared_tokens(trace.prefixes), sum(trace.requests.prompt_tokens)
+        yield f"prefixes: {shared / prompts:.1%} of the prompt tokens lie in a prefix that another prompt shares"
+
+
+def arrival_lines(trace):
+    """Lines about the rate and the burstiness of a Trace."""
+    gaps = [later - earlier for earlier, later in zip(trace.arrivals_us, trace.arrivals_us[1:])]
+    if not sum(gaps):
+        yield "arrivals: all at one moment"
+        return
+    variation = f"coefficient of variation of the gaps {pstdev(gaps) / fmean(gaps):.2f}"
+    yield f"arrivals: {1e6 / fmean(gaps):.3f} requests/s, {variation}"
+    if trace.grid_us:
+        moments = len(set(trace.arrivals_us))
+        yield (f"grid: they lie at {moments} moments, {trace.grid_us / 1e6:g} s or a multiple of it apart, so that "
+               "the variation is the grid's")
+
+
+def shared_tokens(prefixes):
+    """The prompt tokens that lie in a prefix which two requests or more have."""
+    uses = Counter(name for prefix in prefixes for name, _ in prefix)
+    return sum(max((tokens for name, tokens in prefix if uses[name] > 1), default=0) for prefix in prefixes)
+
+
+def own_format(trace):
+    """A Trace as the text of a request file of this lab: a JSON list, one record a line."""
+    columns = dict(zip(FIELDS, trace.requests))
+    if trace.gaps_s:
+        columns["gap"] = trace.gaps_s
+    elif trace.arrivals_us is not None:
+        columns["arrival_ms"] = [arrival / 1000 for arrival in trace.arrivals_us]
+    if trace.prefixes:
+        columns["prefixes"] = trace.prefixes
+    lines = (json.dumps(dict(zip(columns, row))) for row in zip(*columns.values()))
+    return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def main():
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="request files, plain or gzipped")
-    for path in parser.parse_args().files:
-        trace = load_trace(path)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="request files or benchmark results")
+    parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
+    parser.add_argument("--brief", action="store_true", help="print one line a file")
+    parser.add_argument("--convert", type=Path, metavar="OUT.json", help="write the requests in the lab's own format")
+    parser.add_argument("--sources", action="store_true", help="print the table of known sources, in Markdown")
+    add_time_unit(parser)
+    args = parser.parse_args()
+    if bool(args.files) == args.sources:
+        parser.error("expected one or more FILEs, or --sources")
+    if args.convert and len(args.files) != 1:
+        parser.error(f"--convert: expected one FILE, found {len(args.files)}")
+    if args.sources:
+        print(table_of_sources(), end="")
+    for path in args.files:
+        trace = load_trace(path, args.first, args.time_unit)
+        if args.convert:
+            save(args.convert.parent, {args.convert.name: own_format(trace)})
         print(f"{path.name}: {trace}")
-        for line in summary(trace):
+        for line in summary(trace) if not args.brief else ():
             print(f"  {line}")
+    if args.convert:
+        print(f"The requests are in {args.convert}, in the lab's own format.")
 
 
 if __name__ == "__main__":
