@@ -22,7 +22,6 @@ UNITS = {"s": 1, "ms": 1_000, "ns": 1_000_000_000, "date": 1_000_000_000}  # in 
 BLOCK_CHARACTERS = 1 << 18  # of CSV, converted at a time
 DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 ZONE = re.compile(r"(Z|[+-]\d\d:\d\d)?$", re.ASCII)
-SECOND = re.compile(r"[0-5][0-9]\.?")
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -122,19 +121,14 @@ def numbers(cells, _):
 def nanoseconds(cells, minutes):
     """Dates and times of one zone, in ns. minutes: {"2023-11-16 18:15:": ns}, for all the blocks of a file."""
     zone = ZONE.search(cells[0])[0]
+    together = ",".join([cell[17:] for cell in cells])
+    if not re.fullmatch(rf"(?:[0-5]\d(?:\.\d{{1,9}})?{re.escape(zone)},)+", f"{together},", re.ASCII):
+        raise ValueError("seconds of another form, or several zones")
+    seconds = map(float, together.replace(zone, "").split(","))
     heads = [cell[:17] for cell in cells]
-    tails = [cell[17 : -len(zone) or None] for cell in cells]
-    lengths = set(map(len, tails))
-    if zone and {cell[-len(zone) :] for cell in cells} != {zone}:
-        raise ValueError("several zones")
-    if max(lengths) > 12 or 3 in lengths or not all(map(SECOND.fullmatch, {tail[:3] for tail in tails})):
-        raise ValueError("seconds of another form")
-    digits = "".join(tails).replace(".", "")
-    if not (digits.isascii() and digits.isdigit()):
-        raise ValueError("seconds that are no number")
     for head in set(heads) - minutes.keys():
         minutes[head] = date_ns(f"{head}00{zone}")
-    return [minutes[head] + round(float(tail) * 1e9) for head, tail in zip(heads, tails)]
+    return [minutes[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
 
 
 def date_ns(text):

@@ -66,7 +66,7 @@ def parse_trace(path, text, first=None, time_unit=None, timed=True):
     """The Trace in a file's text; path is for messages."""
     sources, names, runs = recognised(path, text)
     if sources == [LAB]:
-        return lab_trace(path, list(runs[0]), first)
+        return lab_trace(path, runs[0] if isinstance(runs[0], list) else list(runs[0]), first)
     tables = [rows_of(place, sources[0], run) for place, run in placed(path, runs)]
     limits = [limits_of(run) for run in runs]
     del text, runs  # a large file is not needed twice
@@ -90,6 +90,8 @@ def recognised(path, text):
     start = BLANK.match(text).end()
     if text[start : start + 1] in ("[", "{"):
         return recognised_json(path, text, text[start] == "[")
+    if not text[start : start + 1].isprintable():  # a form feed, a line separator: no name of a column begins with it
+        raise not_understood(path, text)
     names = set(csv_header(text)[0])
     for source in SOURCES:
         if source.layout == "csv" and names.issuperset(source.sign):
@@ -99,11 +101,12 @@ def recognised(path, text):
 
 def recognised_json(path, text, is_list):
     """The same for a text that is JSON. A list in which nothing is known is taken for the lab's own, with a mistake."""
-    records = iter(json_records(path, text))
-    first = next(records, None)
+    records = json_records(path, text)
+    values = iter(records)
+    first = next(values, None)
     if first is None:
         raise BadInput(f"{path}: the list of requests is empty")
-    records = chain([first], records)
+    records = records if is_list else chain([first], values)
     names = set(first) if isinstance(first, dict) else set()
     if "benchmarks" in names:
         return [GUIDELLM], names, [run for record in records for run in guidellm_runs(path, record)]
@@ -224,7 +227,7 @@ def run_trace(path, sources, names, rows, limits, first, time_unit, timed):
     clients = closed_loop_clients(rows.times, rows.latencies or [None] * len(rows.times), *limits) if rows.times else None
     order = in_order(rows.times) if rows.times else range(len(rows.prompts))
     taken = order[:first]
-    left_out = rows.left_out if len(taken) == len(order) else left_out_among(rows, taken)
+    left_out = left_out_among(rows, taken) if first and first <= len(order) else rows.left_out
     prompts, outputs = picked(rows.prompts, taken), picked(rows.outputs, taken)
     silent = outputs.count(0)
     notes = left_out_words(left_out)
@@ -239,7 +242,7 @@ def run_trace(path, sources, names, rows, limits, first, time_unit, timed):
     elif rows.times:
         arrivals_us = since_first_us(picked(rows.times, taken), unit)
     else:
-        notes.extend(unused(names))
+        notes.extend(unused(names - {source.arrival}))
     prefixes = None
     if sizes:
         prefixes = shared_prefixes(prompts, picked(rows.hashes, taken), sizes[0])
@@ -265,7 +268,7 @@ def joined(traces, first):
 
 def unused(names):
     """A note for each column that looks like an arrival and is not used."""
-    return tuple(f"{name} is not used" for name in sorted(names) if re.search("arriv|timestamp|start_time", name, re.I))
+    return tuple(f"{shown(name)} is not used" for name in sorted(names) if re.search("arriv|timestamp|start_time", name, re.I))
 
 
 REASONS = {
@@ -352,7 +355,7 @@ def since_first_us(times, unit):
 def grid_us(arrivals_us):
     """The step of the grid on which arrivals lie, in us; None if they lie on none.
 
-    They do if at least every 20th shares its moment with another, and all are multiples of the same 10 ms or more; or if
+    They do if at least every 20th comes at the same moment as one before, and all are multiples of the same 10 ms or more; or if
     there are half as many moments as arrivals: then the step is the median time between moments.
     """
     moments = sorted(set(arrivals_us))

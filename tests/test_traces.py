@@ -1,169 +1,164 @@
-"""Request files of six sources: a few rows of each by hand with the oddities of the real ones, and what is refused."""
+"""traces.py: what it says of a file, --brief and --convert; the steps take lengths; every folder of fixtures/public."""
 
-import gzip
 import json
 
 import pytest
-from common import BadInput, Requests
-from fixture import SHIPPED, STEPS, script
-from traces import load_trace
+from fixture import ROOT, SHIPPED, STEPS, script
+from plan_bench import load_benches
+from sources import load_trace
 
-AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
-BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
-BENCH = {"input_lens": [7, 9, 8], "output_lens": [3, 0, 2], "start_times": [0.5, 0.25, 0.0], "ttfts": [], "duration": 9.0}
-
-
-def mooncake(*rows):
-    keys = ("timestamp", "input_length", "output_length", "hash_ids")
-    return "".join(json.dumps(dict(zip(keys, row))) + "\n" for row in rows)
-
-
-GOOD = {  # what: (text, prompts, outputs, arrivals in us, rows left out)
-    "lab list": ('[{"prompt_tokens": 5, "output_tokens": 2}, {"prompt_tokens": 4, "output_tokens": 1}]', [5, 4], [2, 1], None, 0),
-    "lab list with arrivals, out of order and equal": (
-        '[{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": 12.5}, {"prompt_tokens": 4, "output_tokens": 1, "arrival_ms": 10},'
-        ' {"prompt_tokens": 3, "output_tokens": 9, "arrival_ms": 12.5}]', [4, 5, 3], [1, 2, 9], [0, 2500, 2500], 0,
-    ),
-    "lab lines, and a blank one": ('{"prompt_tokens": 5, "output_tokens": 2}\n\n{"prompt_tokens": 4, "output_tokens": 1}\n',
-                                   [5, 4], [2, 1], None, 0),
-    "one line": ('{"prompt_tokens": 5, "output_tokens": 2}', [5], [2], None, 0),
-    "vLLM, a failed request, out of order": (json.dumps(BENCH), [8, 7], [2, 3], [0, 500_000], 1),
-    "vLLM, indented": (json.dumps(BENCH, indent=1), [8, 7], [2, 3], [0, 500_000], 1),
-    "vLLM without start times": (json.dumps({"input_lens": [7], "output_lens": [3]}), [7], [3], None, 0),
-    "Azure 2023: seven digits, CRLF, a failed row, equal times, out of order": (
-        AZURE + "2023-11-16 18:15:47.6805900,374,44\r\n2023-11-16 18:15:46.6805901,396,109\r\n"
-        "2023-11-16 18:15:47.6805900,12,7\r\n2023-11-16 18:15:48,12,0\r\n",
-        [396, 374, 12], [109, 44, 7], [0, 1_000_000, 1_000_000], 1,
-    ),
-    "Azure 2024: a zone, over midnight, a further column": (
-        "TIMESTAMP,ContextTokens,GeneratedTokens,Extra\n2024-05-10 23:59:59.009930+00:00,1,2,x\n2024-05-11T00:00:00.509930Z,3,4,y\n",
-        [1, 3], [2, 4], [0, 1_500_000], 0,
-    ),
-    "Azure, another zone": (AZURE + "2024-05-10 12:00:00+00:00,1,2\n2024-05-10 14:00:01+02:00,3,4\n", [1, 3], [2, 4], [0, 1_000_000], 0),
-    "BurstGPT, more columns": (
-        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type,Session ID\n"
-        "5,ChatGPT,472,18,490,Conversation log,a\n45.5,GPT-4,1087,0,1087,API log,b\n118,ChatGPT,417,276,693,Conversation log,c\n",
-        [472, 417], [18, 276], [0, 113_000_000], 1,
-    ),
-    "Mooncake": (mooncake((27482, 700, 52, [46, 47]), (30535, 600, 26, [46, 9])), [700, 600], [52, 26], [0, 3_053_000], 0),
-    "Vidur": ("arrived_at,num_prefill_tokens,num_decode_tokens\n0.125,374,44\n1,0,9\n4.5,396,109\n", [374, 396], [44, 109], [0, 4_375_000], 1),
-}
-
-
-@pytest.mark.parametrize("how", ["plain", "gzipped", "with a byte-order mark"])
-@pytest.mark.parametrize("what", GOOD)
-def test_every_source(tmp_path, what, how):
-    text, prompts, outputs, arrivals_us, left_out = GOOD[what]
-    content = text.encode("utf-8-sig" if "mark" in how else "utf-8")
-    path = tmp_path / "requests"
-    path.write_bytes(gzip.compress(content) if how == "gzipped" else content)
-    trace = load_trace(path)
-    assert trace.requests == Requests(prompts, outputs)
-    assert trace.arrivals_us == arrivals_us
-    assert trace.left_out == left_out
-    assert ("1 failed requests (0 tokens) left out" in str(trace)) == (left_out == 1)
-
-
-def test_a_prefix_of_mooncakes_blocks(tmp_path):
-    """Blocks of 512 tokens; the last one of a request ends with its prompt."""
-    path = tmp_path / "trace.jsonl"
-    path.write_text(mooncake((0, 700, 52, [46, 47]), (1, 512, 26, [46])))
-    assert load_trace(path).prefixes == [[(46, 512), (47, 700)], [(46, 512)]]
-
-
-def test_the_first_requests_are_the_first_to_arrive(tmp_path):
-    path = tmp_path / "trace.csv"
-    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n9,1,1\n5,2,2\n7,3,0\n6,4,4\n")
-    trace = load_trace(path, first=2)
-    assert trace.requests == Requests([2, 4], [2, 4]) and trace.arrivals_us == [0, 1_000_000]
-
-
-BAD = {
-    "nothing": ("", "this one begins with nothing"),
-    "another csv": ("time,tokens\n1,2\n", 'understood are a JSON list'),
-    "a columns' order": ("ContextTokens,TIMESTAMP,GeneratedTokens\n", "not a request file"),
-    "another object": ('{"hello": 1}', "not a request file"),
-    "a lab line among Mooncake's": (mooncake((0, 7, 5, [])) + '{"prompt_tokens": 1}\n', "row 1: input_length: expected a whole number"),
-    "no JSON on line 3": ('{"prompt_tokens": 5, "output_tokens": 2}\n\n{oops\n', "line 3: not JSON"),
-    "a defect in a lab line": ('{"prompt_tokens": 5, "output_tokens": 2}\n{"prompt_tokens": 5}\n', "record 1: output_tokens is missing"),
-    "zero in the lab's own": ('{"prompt_tokens": 5, "output_tokens": 0}\n', "record 0: output_tokens: expected a whole number from 1"),
-    "an arrival missing": ('[{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": 1}, {"prompt_tokens": 5, "output_tokens": 2}]',
-                           "record 1: arrival_ms: expected a time, found null"),
-    "NaN for a time": ('[{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": NaN}]', "arrival_ms: expected a time, found NaN"),
-    "Azure: no date": (AZURE + "2023-11-16 18:15:46,1,2\nyesterday,3,4\n", 'row 1 (line 3): TIMESTAMP: expected a date and time, found "yesterday"'),
-    "Azure: no such day": (AZURE + "2023-02-30 18:15:46,1,2\n", "row 0 (line 2): TIMESTAMP: expected a date and time"),
-    "Azure: a negative count": (AZURE + "2023-11-16 18:15:46,1,-2\n", 'row 0 (line 2): GeneratedTokens: expected a whole number from 0'),
-    "Azure: a fraction of a token": (AZURE + "2023-11-16 18:15:46,1.5,2\n", "row 0 (line 2): ContextTokens: expected a whole number"),
-    "a short row": (BURST + "5,ChatGPT,472\n", "row 0 (line 2): expected 6 columns, found 3"),
-    "infinite seconds": (BURST + "inf,ChatGPT,472,18,490,x\n", "Timestamp: expected a time"),
-    "Vidur: no number": ("arrived_at,num_prefill_tokens,num_decode_tokens\nsoon,1,1\n", 'arrived_at: expected a time, found "soon"'),
-    "every request failed": (BURST + "5,ChatGPT,472,0,472,x\n", "no request in it has tokens on both sides (1 rows, BurstGPT)"),
-    "a header alone": (AZURE, "no request in it has tokens on both sides (0 rows, Azure)"),
-    "vLLM: lists of two lengths": (json.dumps({**BENCH, "output_lens": [1]}), "must be lists of one length"),
-    "vLLM: half a token": (json.dumps({**BENCH, "input_lens": [1.5, 2, 3]}), "request 0: input_lens: expected a whole number"),
-    "Mooncake: hashes that are none": (mooncake((0, 7, 5, [1.5])), "row 0: hash_ids: expected a list of names"),
-}
-
-
-@pytest.mark.parametrize("what", BAD)
-def test_what_is_refused(tmp_path, what):
-    text, says = BAD[what]
-    path = tmp_path / "requests"
-    path.write_text(text, newline="")
-    with pytest.raises(BadInput) as refused:
-        load_trace(path)
-    assert says in str(refused.value) and str(refused.value).startswith(f"{path}: ")
+PUBLIC = ROOT / "fixtures" / "public"
+VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 
 
 def test_what_a_file_holds_worked_by_hand(tmp_path):
     """Prompts 10, 20, 30, gaps of 1 and 3 s: 2 s on average, so 0.5 requests/s, and a deviation of 1 s, half of that."""
     path = tmp_path / "trace.csv"
-    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,10,1\n1,20,1\n4,30,1\n")
-    assert script("traces", path, SHIPPED).stdout.splitlines()[:4] == [
+    path.write_text(VIDUR + "0,10,1\n1,20,1\n4,30,1\n")
+    assert script("traces", path, SHIPPED).stdout.splitlines()[:5] == [
         "trace.csv: 3 requests over 4.0 s (Vidur)",
-        "  prompt_tokens: 10 to 30, median 20, mean 20.0, p99 29.8",
-        "  output_tokens: 1 to 1, median 1, mean 1.0, p99 1.0",
+        "  prompt_tokens: 10 to 30, mean 20.0, median 20, p99 29.8",
+        "  output_tokens: 1 to 1, mean 1.0, median 1, p99 1.0",
         "  arrivals: 0.500 requests/s, coefficient of variation of the gaps 0.50",
+        "requests.json: 100 requests (this lab)",
     ]
-    (tmp_path / "mooncake").write_text(mooncake((0, 700, 5, [1, 2]), (0, 700, 5, [1, 3])))
-    assert script("traces", tmp_path / "mooncake").stdout.endswith("  prefixes: 4 blocks are named, 3 of them different\n")
-    assert script("traces", tmp_path / "none").returncode == 2
+    path.write_text(VIDUR + "0,10,1\n0,20,1\n")
+    assert script("traces", path).stdout.endswith("  arrivals: all at one moment\n")
 
 
-def test_a_damaged_gzip_file(tmp_path):
-    path = tmp_path / "requests.gz"
-    path.write_bytes(gzip.compress(GOOD["Vidur"][0].encode())[:-9])
-    with pytest.raises(BadInput, match="gzipped, but damaged"):
-        load_trace(path)
+def test_the_share_of_shared_prefixes_worked_by_hand(tmp_path):
+    """Prompts of 600, 600 and 300 tokens. The first two share a block of 512: 1024 of 1500 tokens."""
+    path = tmp_path / "trace.jsonl"
+    rows = [(0, 600, [1, 2]), (5, 600, [1, 3]), (9, 300, [4])]
+    path.write_text("".join(json.dumps({"timestamp": at, "input_length": prompt, "output_length": 1, "hash_ids": names}) + "\n"
+                            for at, prompt, names in rows))
+    assert script("traces", path).stdout.endswith(
+        "  prefixes: 68.3% of the prompt tokens lie in a prefix that another prompt shares\n")
 
 
-@pytest.mark.parametrize("what", [what for what, row in GOOD.items() if row[3] is not None and row[4] == 0])
-def test_every_format_round_trips_through_the_labs_own(tmp_path, what):
-    path, again = tmp_path / "requests", tmp_path / "again.json"
-    path.write_text(GOOD[what][0], newline="")
-    trace = load_trace(path)
-    rows = zip(*trace.requests, trace.arrivals_us)
-    again.write_text(json.dumps([{"prompt_tokens": p, "output_tokens": o, "arrival_ms": us / 1000} for p, o, us in rows]))
-    assert load_trace(again)[:2] == trace[:2]
+def test_a_grid_is_named():
+    said = script("traces", PUBLIC / "grid_3s" / "m.jsonl").stdout
+    assert "  grid: they lie at 6 moments, 3 s or a multiple of it apart, so that the variation is the grid's\n" in said
+
+
+def test_brief_is_one_line_a_file(tmp_path):
+    files = [PUBLIC / "azure_multimodal_2025" / "azure.csv", PUBLIC / "burstgpt_v2" / "burst.csv"]
+    assert script("traces", "--brief", *files).stdout == (
+        "azure.csv: 2 requests over 0.5 s (Azure)\nburst.csv: 2 requests over 51.0 s (BurstGPT); 1 failed request left out\n")
+    assert script("traces", "--brief", "--first", 1, files[0]).stdout == "azure.csv: 1 requests over 0.0 s (Azure)\n"
+
+
+def test_convert_writes_what_every_script_takes(tmp_path):
+    trace, out = PUBLIC / "qwen_bailian" / "trace.jsonl", tmp_path / "sub" / "own.json"
+    done = script("traces", trace, "--convert", out)
+    assert done.returncode == 0 and done.stdout.endswith(f"The requests are in {out}, in the lab's own format.\n")
+    assert json.loads(out.read_text())[1] == {
+        "prompt_tokens": 1000, "output_tokens": 40, "arrival_ms": 1900.0, "prefixes": [[1, 16]]}
+    assert load_trace(out)[:3] == load_trace(trace)[:3]
+    assert script("traces", "--brief", out).stdout == "own.json: 6 requests over 9.5 s (this lab)\n"
+    for arguments in ([trace, trace, "--convert", out], [], [trace, "--sources"]):
+        assert script("traces", *arguments).returncode == 2
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_the_steps_take_lengths_and_say_that_arrivals_are_ignored(tmp_path, name):
     path = tmp_path / "trace.csv"
-    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,10,3\n1,5,0\n9,20,2\n")
+    path.write_text(VIDUR + "0,10,3\n1,0,9\n9,20,2\n")
     done = script(name, "--requests", path, "--out", tmp_path)
     assert done.returncode == 0
-    assert done.stdout.startswith(
-        "trace.csv: 2 requests over 9.0 s (Vidur); 1 failed requests (0 tokens) left out; when they arrived is ignored here\n")
+    assert done.stdout.startswith("trace.csv: 2 requests over 9.0 s (Vidur); 1 request without a prompt left out"
+                                  "; when they arrived is ignored here\n")
 
 
-def test_arrivals_in_the_labs_own_list_are_ignored_aloud(tmp_path):
-    path = tmp_path / "requests.json"
-    path.write_text(GOOD["lab list with arrivals, out of order and equal"][0])
-    assert "when they arrived is ignored here" in script("cost", "--requests", path, "--out", tmp_path).stdout
+def test_what_a_step_does_not_use_is_said(tmp_path):
+    def said(records):
+        path = tmp_path / "requests.json"
+        path.write_text(json.dumps(records))
+        return script("cost", "--requests", path, "--out", tmp_path).stdout.splitlines()[0]
+
+    record = {"prompt_tokens": 5, "output_tokens": 2}
+    assert said([{**record, "arrival_ms": 1}]).endswith("when they arrived is ignored here")
+    assert said([{**record, "gap": 1}]).endswith("when they arrived is ignored here")
+    assert said([{**record, "gap": 1, "prefixes": [["a", 4]]}]).endswith("when they arrived and what their prompts share is ignored here")
+    assert said([{**record, "timestamp": 1}]) == 'requests.json: 1 requests (this lab); "timestamp" is not used'
+    assert "requests.json" not in said([record])
+    assert script("cost", "--requests", PUBLIC / "timed_trace_seconds" / "trace.jsonl", "--out", tmp_path).returncode == 0
 
 
 def test_first_takes_the_first_of_a_plain_list(tmp_path):
     assert script("static", "--first", 1, "--out", tmp_path).returncode == 0
     assert (tmp_path / "static.txt").read_text().startswith("total_steps=294 ")
     assert script("static", "--first", 0, "--out", tmp_path).returncode == 2
+
+
+# --- the folders of fixtures/public -------------------------------------------------------------------------------
+
+FILES = {  # file: what the line about it says
+    "azure_multimodal_2025/azure.csv": "2 requests over 0.5 s (Azure)",
+    "burstgpt_v2/burst.csv": "2 requests over 51.0 s (BurstGPT); 1 failed request left out",
+    "chat_role_chunk/r.json": "12 requests (vLLM); a closed loop of 1 client, whose start times are the server's doing: not used",
+    "clients_over_max_num_seqs/c01.json": "60 requests (vLLM); a closed loop of 1 client, whose start times are the server's doing: not used",
+    "clients_over_max_num_seqs/c32.json": "60 requests (vLLM); a closed loop of 32 clients, whose start times are the server's doing: not used",
+    "closed_loop_as_trace/closed16.json": "60 requests (vLLM); a closed loop of 16 clients, whose start times are the server's doing: not used",
+    "closed_loop_as_trace/lengths.json": "60 requests (this lab)",
+    "eos_first/result.json": "20 requests (vLLM); 10 completed requests without an output token, counted as one token",
+    "grid_3s/m.jsonl": "60 requests over 15.0 s (Mooncake); hash_ids name blocks of 512 tokens, and no two prompts begin with the same one",
+    "guidellm_requests/r.jsonl": "4 requests over 1.5 s (guidellm)",
+    "no_start_times/result.json": "20 requests (vLLM)",
+    "one_length_a_run/i157.json": "8 requests (vLLM); a closed loop of 1 client, whose start times are the server's doing: not used",
+    "one_length_a_run/i2077.json": "8 requests (vLLM); a closed loop of 1 client, whose start times are the server's doing: not used",
+    "one_length_a_run/i541.json": "8 requests (vLLM); a closed loop of 1 client, whose start times are the server's doing: not used",
+    "qwen_bailian/trace.jsonl": "6 requests over 9.5 s (Qwen-Bailian); hash_ids name blocks of 16 tokens, and prompts share some",
+    "self_timed_cap/run.json": "60 requests over 14.4 s (vLLM)",
+    "several_results_in_one_file/append.json": "40 requests (vLLM); 2 runs in one file: when their requests arrived is not used; run 1: a",
+    "several_results_in_one_file/sglang.jsonl": "40 requests (vLLM); 2 runs in one file: when their requests arrived is not used; run 2: a",
+    "short_trace_no_edge/t.json": "64 requests over 8.4 s (this lab)",
+    "timed_trace_seconds/trace.jsonl": "2 requests over 0.5 s (timed trace)",
+    "vidur_lengths_only/v.csv": "2 requests (Vidur)",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_as_people_have_it(name):
+    said = str(load_trace(PUBLIC / name))
+    assert said.startswith(FILES[name]) if FILES[name].endswith(" a") else said == FILES[name]
+
+
+def test_no_file_is_forgotten():
+    texts = {".csv", ".json", ".jsonl"}
+    assert set(FILES) == {str(path.relative_to(PUBLIC)) for path in PUBLIC.glob("*/*") if path.suffix in texts}
+
+
+def test_what_is_right_in_the_other_figures_of_these_files():
+    trace = load_trace(PUBLIC / "azure_multimodal_2025" / "azure.csv")
+    assert trace.requests.prompt_tokens == [1800, 320]
+    trace = load_trace(PUBLIC / "closed_loop_as_trace" / "closed16.json")
+    assert trace.closed and trace[:3] == load_trace(PUBLIC / "closed_loop_as_trace" / "lengths.json")[:3]
+    trace = load_trace(PUBLIC / "eos_first" / "result.json")
+    assert trace.requests.output_tokens.count(1) == 10 and trace.left_out == 0
+    assert load_trace(PUBLIC / "grid_3s" / "m.jsonl").grid_us == 3_000_000
+    trace = load_trace(PUBLIC / "qwen_bailian" / "trace.jsonl")
+    assert trace.prefixes == [((1, 16),)] * 6 and trace.arrivals_us[1] == 1_900_000
+    assert load_trace(PUBLIC / "timed_trace_seconds" / "trace.jsonl").arrivals_us == [0, 500_000]
+    assert load_trace(PUBLIC / "vidur_lengths_only" / "v.csv").arrivals_us is None
+
+
+def test_what_is_right_of_these_files_as_benchmarks():
+    bench, = load_benches(PUBLIC / "chat_role_chunk" / "r.json")
+    assert {len(gaps) for gaps in bench.itls_s} == {7} and bench.oddities == [] and bench.ttfts_s[0] == pytest.approx(0.031205)
+    bench, = load_benches(PUBLIC / "clients_over_max_num_seqs" / "c32.json")
+    assert bench.clients == 32 and sum(map(sum, bench.itls_s)) / bench.duration_s == pytest.approx(3.547, abs=0.001)
+    bench, = load_benches(PUBLIC / "eos_first" / "result.json")
+    assert bench.oddities == ["10 requests completed without a token: left out, for want of a TTFT."] and not bench.failed
+    bench, = load_benches(PUBLIC / "no_start_times" / "result.json")
+    assert bench.starts_s is None and bench.clients == 1 and len(bench.ttfts_s) == 20
+    bench, = load_benches(PUBLIC / "self_timed_cap" / "run.json")
+    assert not bench.closed and bench.starts_s[-1] == pytest.approx(14.36, abs=0.01) and bench.oddities == []
+    for name in ("append.json", "sglang.jsonl"):
+        assert [bench.clients for bench in load_benches(PUBLIC / "several_results_in_one_file" / name)] == [1, 4]
+
+
+@pytest.mark.parametrize("name, n, clients", [("closed_01", 100, 1), ("closed_04", 100, 4), ("closed_16", 100, 16), ("open_060", 400, None)])
+def test_the_recorded_runs(name, n, clients):
+    bench, = load_benches(ROOT / "fixtures" / "measured" / f"{name}.json.gz")
+    assert (len(bench.ttfts_s), bench.clients, bench.failed, bench.oddities) == (n, clients, 0, [])
