@@ -22,7 +22,6 @@ import paged_preemption
 import queueing
 import static
 import tune
-from plan_calibrate import fit, load_bench
 from command_line import REQUESTS_FILE, arguments, progress, run
 from common import load_requests, percentile, save, slot_util, throughput_tps
 from cost_model import Costs, load_costs
@@ -406,14 +405,14 @@ def draw_reservation(requests, runs):
 def measured_data():
     """[(run, closed loop?, concurrency, p99 TTFT measured, predicted, in ms), ...] of the recorded runs, and the runs
     that the predictions were calibrated on."""
-    benches = [load_bench(path) for path in (*measured.CALIBRATE, *measured.PREDICT)]
-    costs = fit(benches[: len(measured.CALIBRATE)])
+    result = measured.result_of(measured.RECORDED[-1])
+    rows = {row.run: row for row in result.rows if row.measure == "p99_ttft_ms"}
     points = []
-    for bench in benches:
-        rows, *_ = measured.compare(bench, costs, measured.MAX_NUM_SEQS, measured.MAX_NUM_BATCHED_TOKENS)
-        (row,) = [row for row in rows if row.measure == "p99_ttft_ms"]
-        points.append((bench.name, bench.closed, bench.concurrency, row.measured, row.predicted))
-    return points, [bench.name for bench in benches[: len(measured.CALIBRATE)]]
+    for bench in result.benches:
+        under_way = bench.clients or (sum(bench.ttfts_s) + sum(map(sum, bench.itls_s))) / bench.duration_s
+        row = rows[bench.name]
+        points.append((bench.name, bench.closed, under_way, row.measured, row.predicted))
+    return points, [run for run, row in rows.items() if row.role == "calibrated"]
 
 
 def draw_measured(points, calibrated):
@@ -437,7 +436,7 @@ def draw_measured(points, calibrated):
         "How far are predictions from a real server?",
         f"p99 TTFT, measured and predicted: {said}. Calibrated on {' and '.join(calibrated)}.",
         416,
-        text(MARGIN, 62, "vLLM on two CPU cores; calibrated on 1 and 16 clients"),
+        text(MARGIN, 62, "vLLM on two CPU cores; calibrated on the open loop"),
         draw(panel, *pieces, *names(panel, labels)),
     )
 

@@ -65,12 +65,13 @@ def calibrated(benches, budget=None):
 
 
 def looks_cut(found):
-    """Do steps without a first token take longer just before one with a first token? Then prompts were cut in chunks."""
+    """Do steps without a first token take longer just before one with a first token? Then prompts were cut."""
     samples, residuals = found.samples, found.fit.residuals_us
     long = [residual > LONG * sample.us for sample, residual in zip(samples, residuals)]
     rest = [i for i in range(len(samples) - 1) if not samples[i].prefills]
     before = [long[i] for i in rest if samples[i + 1].prefills]
-    return sum(before) >= max(ENOUGH, OFTEN * len(before), 3 * len(before) * sum(long[i] for i in rest) / max(1, len(rest)))
+    as_elsewhere = sum(long[i] for i in rest) / max(1, len(rest))
+    return sum(before) >= max(ENOUGH, OFTEN * len(before), 3 * as_elsewhere * len(before))
 
 
 def at_budget(benches, budget):
@@ -91,8 +92,8 @@ def at_budget(benches, budget):
     overhead = overhead_of(benches, costs, budget)
     if source == "one length":  # all of it may be prefill: a plan on the safe side
         overhead = overhead._replace(us=0.0, low_us=0.0)
-    return Calibration(costs._replace(overhead_us=overhead.us), overhead.asynchronous, best, samples, steps, overhead, budget,
-                       source)
+    costs = costs._replace(overhead_us=overhead.us)
+    return Calibration(costs, overhead.asynchronous, best, samples, steps, overhead, budget, source)
 
 
 def steps_of(bench, budget, gaps):
@@ -100,7 +101,9 @@ def steps_of(bench, budget, gaps):
     if bench.starts_s is None:
         return typical_samples(bench)
     mine = sum(map(len, bench.itls_s))
-    return step_samples(bench, budget, MOST_GAPS if gaps <= MOST_GAPS else -(-MOST_GAPS * mine // gaps)) if mine else None
+    if not mine:
+        return None
+    return step_samples(bench, budget, mine if gaps <= MOST_GAPS else -(-MOST_GAPS * mine // gaps))
 
 
 def costs_of(best, samples):
@@ -115,7 +118,8 @@ def costs_of(best, samples):
                        for s in sorted(set(ends)))
         slope_us = max(0.0, (points[-1][1] - points[0][1]) / (points[-1][0] - 1))
         step_us = max(1.0, points[0][1] - slope_us)
-    return Costs(terms.get("prefill", 0.0), step_us, slope_us, 0.0, terms.get("context", 0.0), terms.get("hidden", 0.0), points)
+    prefill_us, context_us, hidden_us = (terms.get(term, 0.0) for term in ("prefill", "context", "hidden"))
+    return Costs(prefill_us, step_us, slope_us, 0.0, context_us, hidden_us, points)
 
 
 def with_prefill(benches, costs, budget):

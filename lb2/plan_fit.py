@@ -1,16 +1,18 @@
 """Which costs explain the samples of steps best?
 
-    us = steps x step + sequences x per sequence + cached x context + max(0, prompt x prefill - hidden)
+    us = steps x step + sequences x per sequence + cached x context
+         + max(0, prompt x prefill - prefills x hidden)
 
-Least absolute deviations: half of the gaps lie above, half below, and a few that are far off do not pull. The method
-is iteratively reweighted least squares: a sample weighs one by its last residual. The max is solved by taking sides:
-samples with a prefill above the bend and below it are fitted each with its own form, then take sides again, until all
-stand still.
+Least absolute deviations: half of the gaps lie above, half below, and a few that are far off do not
+pull. The method is iteratively reweighted least squares: a sample weighs one by its last residual.
+The max is solved by taking sides: the samples above the bend and those below it are fitted each
+with their own form, then they take sides again, until all stand still.
 
-    fit(samples) -> Fit(terms={"step": 7999.6, "prefill": 51.6, "sequence": 48.3}, residuals_us=[...])
+    fit(samples) -> Fit(terms={"step": 8002.7, "prefill": 51.6, "sequence": 48.0}, ...)
 
-A term enters only if it lowers the residuals by more than noise does, the one that lowers them most first. None is
-negative, but the bends of step(S): straight pieces between 1, 2, 4, 8 ... sequences, where one line does not do.
+A term enters only if it lowers the residuals by more than noise does, the one that lowers them most
+first. No cost is negative. Only a bend of step(S) may be: where one line does not do, step(S) has
+straight pieces between 1, 2, 4, 8 ... sequences.
 """
 
 from math import log
@@ -104,13 +106,18 @@ def column(term, samples, above):
 
 
 def fitted(terms, samples, near):
-    """The Fit of these terms; None where they cannot be told apart or one comes out negative. near: costs to begin with."""
+    """The Fit of these terms; None where they cannot be told apart or one comes out negative.
+
+    near: costs to begin with.
+    """
     if "hidden" not in terms or "hidden" in near:
         return from_sides(terms, samples, near, [is_steep(sample, near) for sample in samples])
     prompts = sorted(sample.prompt_tokens / sample.prefills for sample in samples if sample.prefills)
     bends = {prompts[len(prompts) * quarter // 4] for quarter in range(4)}  # where it bends is not known: try a few
-    sides = ([sample.prefills > 0 and sample.prompt_tokens >= bend * sample.prefills for sample in samples] for bend in bends)
-    fits = [fit for steep in sides if (fit := from_sides(terms, samples, near, steep))]
+    fits = []
+    for bend in bends:
+        steep = [sample.prefills > 0 and sample.prompt_tokens >= bend * sample.prefills for sample in samples]
+        fits += [fit for fit in [from_sides(terms, samples, near, steep)] if fit]
     return min(fits, key=attrgetter("mean_us"), default=None)
 
 
@@ -147,7 +154,8 @@ def applied(costs, samples):
 
 def is_steep(sample, costs):
     """Does more of a prefill take longer here, or would it still be hidden?"""
-    return sample.prefills > 0 and sample.prompt_tokens * costs.get("prefill", 0) >= sample.prefills * costs.get("hidden", 0)
+    hidden = sample.prefills * costs.get("hidden", 0)
+    return sample.prefills > 0 and sample.prompt_tokens * costs.get("prefill", 0) >= hidden
 
 
 def is_better(more, less, floor_us):

@@ -136,7 +136,8 @@ def error_table(rows):
     for row in worst_first(rows):
         runs.setdefault((row.run, row.role), {})[row.measure] = f"{row.error_percent:+.1f}"
     header = ["run", "role", *(measure.removesuffix("_ms").removesuffix("_tps") for measure in MEASURES)]
-    return aligned(header, [[*run, *(errors.get(measure, "-") for measure in MEASURES)] for run, errors in runs.items()])
+    lines = [[*run, *(errors.get(measure, "-") for measure in MEASURES)] for run, errors in runs.items()]
+    return aligned(header, lines)
 
 
 def settings(name, calibrate, costs, server):
@@ -156,7 +157,8 @@ def print_recorded(server, rows):
     errors = [abs(row.error_percent) for row in rows if row.role == "predicted"]
     if errors:
         within = sum(error <= server.noise_percent for error in errors)
-        print_wrapped(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; {server.noise}.")
+        print_wrapped(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; "
+                      f"{server.noise}.")
 
 
 def parser():

@@ -1,18 +1,20 @@
 """How long is a request on its way, and is the server's scheduler asynchronous?
 
-The step that gave a request its first token is known, and so are the ends of the steps before it. A synchronous scheduler
-decides a step when the step before it ends, an asynchronous one when the step before that ends. The request reached the
-scheduler in time for this decision, and too late for the one before: two bounds for its overhead, from the client to the
-scheduler and back.
+The step that gave a request its first token is known, and so are the ends of the steps before it.
+A synchronous scheduler decides a step when the step before it ends, an asynchronous one when the
+step before that ends. The request reached the scheduler in time for this decision, and too late for
+the one before: two bounds for its overhead, from the client to the scheduler and back.
 
-    sent at 100.0 ms, steps end at 96, 104, 113, 121 ms, the first token comes with the last of them
-    asynchronous: decided at 104, missed 96, so the overhead is -4 to 4 ms; synchronous: decided at 113, so 4 to 13 ms
+    sent at 100.0 ms, steps end at 96, 104, 113, 121 ms, the first token comes with the last one
+    asynchronous: decided at 104, missed 96, so the overhead is -4 to 4 ms
+    synchronous: decided at 113, missed 104, so the overhead is 4 to 13 ms
 
-One overhead should do for all. The scheduler whose bounds agree in more requests is the server's. A request that finds the
-server empty tells more: what its TTFT has beside the prefill and the step is the overhead.
+One overhead should do for all. The scheduler whose bounds agree in more requests is the server's.
+A request that finds the server empty tells more: its TTFT less its prefill and its step is the
+overhead.
 
-It ignores that an overhead varies. Requests that waited for a slot are left out, and runs in which most tokens came
-several at a time.
+It ignores that an overhead varies. Requests that waited for a slot are left out, and runs in which
+most tokens came several at a time.
 """
 
 from bisect import bisect_left, bisect_right
@@ -125,9 +127,10 @@ def alone_in(bench):
 
 
 def bounds_of(times, prompt_tokens, budget, empty):
-    """(bounds if the scheduler is synchronous, bounds if it is asynchronous): each [(above this, up to this), ...] in us.
+    """(bounds if synchronous, bounds if asynchronous): each [(above this, up to this), ...] in us.
 
-    Left out are those that found the server empty (positions), that waited for a slot, and whose prompt may have been cut.
+    Left out are the requests that found the server empty (positions), those that waited for a slot, and those whose
+    prompt may have been cut.
     """
     queued, synchronous, asynchronous = set(queued_in(times)), [], []
     if times.lump >= LUMPED:
@@ -146,7 +149,7 @@ def bounds_of(times, prompt_tokens, budget, empty):
 
 
 def queued_in(times):
-    """Positions of the requests that found many more others under way than ever ran together: they waited for a slot."""
+    """Positions of the requests that found many more under way than ever ran together: they waited for a slot."""
     sent, lasts = sorted(times.sent_s), sorted(times.last_s)
     most = 1.25 * most_at_once(times.first_s, times.last_s) + 1
     return [i for i, start in enumerate(times.sent_s) if bisect_right(sent, start) - bisect_right(lasts, start) > most]
@@ -162,7 +165,7 @@ def most_at_once(begins, ends):
 
 
 def agreement(bounds_us):
-    """(share of the bounds that the overheads agreeing with most of them explain, (the least of these, the largest))."""
+    """(share of the bounds that agree on an overhead, (the least such overhead, the largest))."""
     edges = sorted([(low, 1) for low, _ in bounds_us] + [(high + CLOCK_US, -1) for _, high in bounds_us])
     agreeing, spans = 0, []
     for (edge, change), (following, _) in zip(edges, edges[1:]):

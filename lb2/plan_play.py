@@ -1,11 +1,11 @@
 """What would a run have measured on a server with these costs?
 
-    measured(bench)                -> {"p50_ttft_ms": 40.0, ..., "throughput_tps": 969.2}, what its client saw
-    predicted(bench, costs, ...)   -> the same measures of the engine, played with the run's own requests and load
+    measured(bench)                 what its client saw: {"p50_ttft_ms": 40.0, ...}
+    predicted(bench, costs, ...)    the same measures of the engine, with the run's requests and load
 
-In open loop the run's own start times are played, in closed loop its own number of clients. The clients of a closed loop
-begin one after the other, a microsecond apart: on real servers, too, the first request finds the server empty and is
-scheduled alone, and the others come while it is prefilled.
+In open loop the run's own start times are played, in closed loop its own number of clients. These
+begin one after the other, a microsecond apart. On real servers, too, the first request finds the
+server empty and is scheduled alone, and the others come while it is prefilled.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,8 @@ def measured(bench):
     """The MEASURES of a run as its client saw them. None: nothing to measure, or no duration."""
     gaps_ms = [1000 * gap for itls in bench.itls_s for gap in itls]
     ttfts_ms = [1000 * ttft for ttft in bench.ttfts_s]
-    tpots_ms = [1000 * sum(itls) / (output - 1) for itls, output in zip(bench.itls_s, bench.output_tokens) if output > 1]
+    pairs = zip(bench.itls_s, bench.output_tokens)
+    tpots_ms = [1000 * sum(itls) / (output - 1) for itls, output in pairs if output > 1]
     columns = [(ttfts_ms, 50), (ttfts_ms, 99), (gaps_ms, 50), (gaps_ms, 99), (tpots_ms, 99)]
     values = [percentile(values, percent) if values else None for values, percent in columns]
     throughput = sum(bench.output_tokens) / bench.duration_s if bench.duration_s else None

@@ -1,15 +1,16 @@
 """What do a client's own times say about single steps of the server?
 
-Every gap between two tokens of a request is a step, and all that was in it can be counted. A step that ended at time t
-let S sequences emit a token (those between their first and their last token), prefilled P prompt tokens (of the prompts
-whose first token came with it), and read C tokens in the cache (prompts and tokens so far). "With it" means within half
-a typical step.
+Every gap between two tokens of a request is a step, and all that was in it can be counted. A step
+that ended at time t let S sequences emit a token: those between their first and their last token.
+It prefilled P prompt tokens: of the prompts whose first token came with it. It read C tokens in the
+cache: prompts and tokens so far. "With it" means within half a typical step.
 
-    gap 21.5 ms, S = 4, P = 258, C = 396        of async_c04: three prompts were prefilled beside one sequence
+    gap 21.5 ms, S = 4, P = 258, C = 396     async_c04: three prompts prefilled beside one sequence
 
-Three things are not what they seem. Tokens that came together (a lump) share the gap before them. A request that got
-nothing while others got two tokens was preempted: it counts as one that ended and came again with a longer prompt.
-A prompt that may not have fitted into one step's budget was prefilled over several: these steps are added up.
+Three things are not what they seem. Tokens that came together (a lump) share the gap before them.
+A request that got nothing while others got two tokens was preempted: it counts as one that ended
+and came again with a longer prompt. A prompt that may not have fitted into one step's budget was
+prefilled over several: these steps are added up.
 
 It ignores what lies between client and server: a token is taken to arrive when its step ends.
 """
@@ -68,7 +69,8 @@ class Counts:
         ended = bisect_left(self.ended_s, time_s - self.half_s)
         emitted = self.tokens[bisect_right(self.token_s, time_s + self.half_s)]
         sequences = began - ended
-        return sequences, self.came[began] + emitted - self.left[ended] - sequences  # the newest token is not cached yet
+        cached = self.came[began] + emitted - self.left[ended] - sequences  # the newest token is not in it yet
+        return sequences, cached
 
     def prefilled(self, from_s, to_s):
         """Prompt tokens of those whose first token came after the step that ended at from_s, and by the one of to_s."""
@@ -161,7 +163,7 @@ def step_samples(bench, budget, most=100_000):
 def typical_samples(bench):
     """The Steps of a run without start times: of each request its median gap, with the mean number of sequences.
 
-    Nothing says which gaps held a prefill, nor what was in the cache. None if the number of sequences is not known, either.
+    Nothing says which gaps held a prefill, nor what was in the cache. None if the number of sequences is not known.
     """
     sequences = mean_sequences(bench)
     if sequences is None:

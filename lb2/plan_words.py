@@ -33,19 +33,21 @@ def meaning(found):
     steps = ", ".join(f"{costs.decode_us(number) / 1000:.2f} ms with {number}" for number in shown)
     yield f"A step takes {steps} {'sequence' if shown == [1] else 'sequences'}; the runs had up to {most:.3g} at once."
     if costs.prefill_us_per_token:
-        yield f"A prompt token adds {costs.prefill_us_per_token / 1000:.4g} ms: {1e6 / costs.prefill_us_per_token:,.0f} " \
-              "tokens/s of prefill" + WHENCE[found.prefill_from]
+        each_us = costs.prefill_us_per_token
+        yield f"A prompt token adds {each_us / 1000:.4g} ms: {1e6 / each_us:,.0f} tokens/s of prefill" + \
+            WHENCE[found.prefill_from]
     if costs.hidden_us:
         free = costs.hidden_us / costs.prefill_us_per_token
-        yield f"Of a prefill {costs.hidden_us / 1000:.2f} ms are hidden: the first {free:.0f} prompt tokens of a step cost nothing."
+        yield f"Of a prefill {costs.hidden_us / 1000:.2f} ms are hidden: the first {free:.0f} prompt tokens of a " \
+              "step cost nothing."
     if costs.context_us_per_token:
         yield f"10,000 tokens in the cache add {10 * costs.context_us_per_token:.2f} ms to a step."
     overhead = found.overhead
     if found.prefill_from == "one length" or not (overhead.us or overhead.high_us):
         yield "The overhead, from the client to the scheduler and back, is not told: overhead_ms is 0."
     elif overhead.alone >= ENOUGH or overhead.asynchronous is None:
-        yield f"The overhead, from the client to the scheduler and back, is {overhead.us / 1000:.2f} ms: the median of " \
-              f"{overhead.alone} requests that found the server empty."
+        yield f"The overhead, from the client to the scheduler and back, is {overhead.us / 1000:.2f} ms: the median " \
+              f"of {overhead.alone} requests that found the server empty."
     else:
         yield f"The overhead, from the client to the scheduler and back, is between {overhead.low_us / 1000:.2f} and " \
               f"{overhead.high_us / 1000:.2f} ms; the middle is taken."
@@ -65,8 +67,9 @@ def residuals(found):
     spread = [percentile(percents, percent) for percent in (5, 95)]
     gaps = sum(steps.gaps for steps in found.steps if steps)
     with_prefill = sum(sample.prefills > 0 for sample in found.samples)
-    return f"{len(percents):,} steps told by {gaps:,} gaps between tokens, {with_prefill:,} of them with a prefill. Residuals: " \
-           f"median size {median(map(abs, percents)):.2f} %, 5 to 95 %: {spread[0]:+.2f} to {spread[1]:+.2f} %."
+    size = median(map(abs, percents))
+    return f"{len(percents):,} steps told by {gaps:,} gaps between tokens, {with_prefill:,} of them with a prefill. " \
+           f"Residuals: median size {size:.2f} %, 5 to 95 %: {spread[0]:+.2f} to {spread[1]:+.2f} %."
 
 
 def oddities(benches, found, budget_told):
@@ -75,8 +78,8 @@ def oddities(benches, found, budget_told):
         for sentence in bench.oddities:
             yield f"{bench.name}: {sentence}"
         if bench.starts_s is None:
-            yield f"{bench.name} has no start times. Its gaps tell a typical step, but not which of them held a prefill, how " \
-                  "much was cached, or whether the scheduler is asynchronous."
+            yield f"{bench.name} has no start times. Its gaps tell a typical step, but not which of them held a " \
+                  "prefill, how much was cached, or whether the scheduler is asynchronous."
         if steps is None:
             yield f"{bench.name} says nothing of a step" + \
                 (": it has neither start times nor a duration." if bench.starts_s is None else ": it has no gaps.")
@@ -84,13 +87,14 @@ def oddities(benches, found, budget_told):
         if steps.every > 1:
             yield f"{bench.name} has {steps.gaps:,} gaps; those of every {steps.every}. request are used."
         if steps.preemptions:
-            yield f"{bench.name}: {steps.preemptions} times a request got nothing while others got tokens: the KV cache was " \
-                  "short, and it was preempted. Give --kv-tokens to plan and measured."
+            yield f"{bench.name}: {steps.preemptions} times a request got nothing while others got tokens: the KV " \
+                  "cache was short, and it was preempted. Give --kv-tokens to plan and measured."
         queued = len(queued_in(times_of(bench))) if bench.starts_s and steps.samples else 0
         if queued:
             most = max(round(sample.sequences / sample.steps) for sample in steps.samples)
-            yield f"{bench.name}: {queued} of {len(bench.ttfts_s)} requests waited at the server, and never more than {most} " \
-                  "sequences ran together: its max_num_seqs, or its memory. Their TTFT holds the waiting; it tells no overhead."
+            yield f"{bench.name}: {queued} of {len(bench.ttfts_s)} requests waited at the server, and never more " \
+                  f"than {most} sequences ran together: its max_num_seqs, or its memory. Their TTFT holds the " \
+                  "waiting; it tells no overhead."
     largest = max(sample.prompt_tokens / max(1, sample.prefills) for sample in found.samples)
     if not budget_told and largest > found.budget / 2:
         cut = f"Steps look as if prompts were cut in chunks of {found.budget}" if found.budget < 2048 else \
@@ -106,8 +110,9 @@ def scheduler(found):
     synchronous, asynchronous = (f"{100 * share:.0f} %" for share in overhead.agreeing)
     name = "asynchronous" if overhead.asynchronous else "synchronous"
     close = abs(overhead.agreeing[0] - overhead.agreeing[1]) <= AS_GOOD
-    return f"Scheduler: {name}. One overhead explains when {asynchronous} of {overhead.bounded} requests were scheduled if it " \
-           f"is asynchronous, {synchronous} if it is synchronous" + ("; a shorter overhead decides." if close else ".")
+    end = "; a shorter overhead decides." if close else "."
+    return f"Scheduler: {name}. One overhead explains when {asynchronous} of {overhead.bounded} requests were " \
+           f"scheduled if it is asynchronous, {synchronous} if it is synchronous{end}"
 
 
 def extrapolates(benches, found):
@@ -125,7 +130,8 @@ def missing(benches, found):
     levels = {round(sample.sequences / sample.steps) for sample in samples}
     if "sequence" not in terms:
         why = "the runs have one number of sequences" if len(levels) == 1 else "steps did not grow with the sequences"
-        yield f"Missing: step_ms_per_sequence is 0, {why}. A run with 16 clients, or at half your highest rate, tells it."
+        yield f"Missing: step_ms_per_sequence is 0, {why}. A run with 16 clients, or at half your highest rate, " \
+              "tells it."
     if "context" not in terms:
         yield "Not told: a cost of the cache. Either it is small, or sequences and cached tokens grew together. " \
               "Runs with long and with short prompts tell them apart."

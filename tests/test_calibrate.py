@@ -1,4 +1,4 @@
-"""calibrate: play known costs, write what vLLM's benchmark would have, calibrate, and get the same costs; public files."""
+"""calibrate: play known costs, write what vLLM's benchmark would have, and get the same costs back; public files."""
 
 import copy
 import json
@@ -50,7 +50,7 @@ def found(*records, budget=None):
 
 @lru_cache(maxsize=None)
 def of_closed_loop(clients, costs, n=50, told=None, **more):
-    """([Bench], Calibration) of a closed loop that the lesson played at these costs. told: the budget, if calibrate knows."""
+    """([Bench], Calibration) of a closed loop that the lesson played at these costs. told: the budget."""
     benches = [read(bench(shipped(n), clients, costs, **more))]
     return benches, calibrated(benches, told)
 
@@ -205,8 +205,8 @@ def test_the_scheduler_that_explains_more_or_needs_less():
 
 
 def test_one_prompt_alone_takes_its_chunks():
-    """Budget 100, prompt 150: two steps, the first without a token: 2 x 8 ms, 50 us for one sequence, 50 us a token; with a
-    context of 1 us a token, the first reads 100 and the second 150."""
+    """Budget 100, prompt 150: two steps, the first without a token: 2 x 8 ms, 50 us for one sequence, 50 us a token.
+    With a context of 1 us a token, the first reads 100 and the second 150."""
     assert alone(PLAIN, 150, 100) == 16_000 + 50 + 7_500
     assert alone(PLAIN._replace(context_us_per_token=1), 150, 100) == 16_000 + 50 + 7_500 + 250
     assert alone(PLAIN, 100, 100) == 8_000 + 50 + 5_000
@@ -459,7 +459,8 @@ def test_what_is_written_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("costs", [
-    Costs(5.123456, 8_000.25, 0.456789, 4_321.5), ROOFLINE, BENT, Costs(0, 1, 0, 0), Costs(0.001, 1e9, 1e-6, 1e9, 1e-7, 3.5),
+    Costs(5.123456, 8_000.25, 0.456789, 4_321.5), ROOFLINE, BENT, Costs(0, 1, 0, 0),
+    Costs(0.001, 1e9, 1e-6, 1e9, 1e-7, 3.5),
 ])
 @pytest.mark.parametrize("server", [Server(), Server(True), Server(False, 32), Server(True, 1, 2048, 8000)])
 def test_six_digits_survive(costs, server):

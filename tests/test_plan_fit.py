@@ -30,9 +30,9 @@ BY_HAND = run((10, 50, [100, 110, 125, 135]), (50, 105, [125, 135, 145]), (7, 13
 
 
 def test_worked_by_hand():
-    """A (prompt 10) emits at 100, 110, 125 and 135 ms, B (50) at 125, 135 and 145, C (7) at 145 only. The step to 110 has A
-    alone, with 10 + 2 - 1 tokens in the cache. The step to 125 prefills B's 50: A has 10 + 3 - 1, B 50. At 135 both emit, each
-    a gap: 10 + 4 - 1 and 50 + 2 - 1. The step to 145 prefills C's 7 beside B: 50 + 3 - 1 and 7."""
+    """A (prompt 10) emits at 100, 110, 125 and 135 ms, B (50) at 125, 135 and 145, C (7) at 145 only. The step to 110
+    has A alone, with 10 + 2 - 1 tokens in the cache. The step to 125 prefills B's 50: A has 10 + 3 - 1, B 50. At 135
+    both emit, each a gap: 10 + 4 - 1 and 50 + 2 - 1. The step to 145 prefills C's 7 beside B: 50 + 3 - 1 and 7."""
     assert told(BY_HAND) == [(10, 1, 1, 0, 11, 1), (15, 1, 2, 50, 62, 1), (10, 1, 2, 0, 64, 2), (10, 1, 2, 7, 59, 1)]
 
 
@@ -66,7 +66,7 @@ def test_chunks_of_several_tokens_share_their_gap():
 
 
 def test_a_preempted_request_leaves_and_comes_again():
-    """A gets nothing from 110 to 150 while B gets three tokens: it is away, and comes back with 10 + 2 tokens to prefill."""
+    """A gets nothing from 110 to 150 while B gets three tokens: it is away, and comes back with 10 + 2 to prefill."""
     a = (10, 0, [100, 110, 150, 160])
     b = (50, 0, [100, 110, 120, 130, 140, 150, 160])
     steps = step_samples(run(a, b), 2048)
@@ -81,7 +81,8 @@ def test_a_long_prefill_is_no_preemption():
 
 
 def test_a_prompt_in_chunks_is_told_with_the_steps_before():
-    """Budget 100: B's prompt of 150 took two steps, or even three (49, 100, 1): those to 100, 115 and 133 ms are added up."""
+    """Budget 100: B's prompt of 150 took two steps, or even three (49, 100, 1): those to 100, 115 and 133 ms count
+    together."""
     a, b = (10, 0, [80, 90, 100, 115, 133, 143]), (150, 0, [133, 143])
     assert told(run(a, b), 100) == [(10, 1, 1, 0, 11, 1), (43, 3, 4, 150, 12 + 13 + 164, 1), (10, 1, 2, 0, 166, 2)]
     assert told(run(a, b), 2048)[2:4] == [(15, 1, 1, 0, 13, 1), (18, 1, 2, 150, 164, 1)]
@@ -109,7 +110,8 @@ def test_many_gaps_are_thinned_by_request():
 
 
 def test_without_start_times_a_request_tells_its_median_gap():
-    bench = run((10, 0, [100, 110, 120, 160]), (10, 0, [100, 112, 124]), clients=2)._replace(starts_s=None, duration_s=0.042)
+    bench = run((10, 0, [100, 110, 120, 160]), (10, 0, [100, 112, 124]), clients=2)
+    bench = bench._replace(starts_s=None, duration_s=0.042)
     steps = typical_samples(bench)
     assert [(round(s.us), s.gaps) for s in steps.samples] == [(10_000, 3), (12_000, 2)]
     assert {round(s.sequences, 6) for s in steps.samples} == {2.0}, "60 and 24 ms of 42"
@@ -171,7 +173,7 @@ COSTS = {
 def test_the_terms_that_are_there_are_found_and_no_others(name, noise):
     us, terms = COSTS[name]
     found = fit(samples_of(us, noise=noise)).terms
-    found = {term: cost for term, cost in found.items() if term != "step" or "step" in terms}  # of 700 a sequence: about 0
+    found = {term: cost for term, cost in found.items() if term != "step" or "step" in terms}  # or about 0
     assert set(found) == set(terms)
     assert found == pytest.approx(terms, rel=0.1 if noise else 0.003)
 
@@ -183,7 +185,8 @@ def test_noise_brings_no_term(seed):
 
 def test_what_cannot_be_told_apart_does_not_enter():
     """Sequences of one length: the cache grows with their number, and either could be the reason."""
-    grown = [sample._replace(cached_tokens=500 * sample.sequences) for sample in samples_of(lambda s, p, c: 8_000 + 50 * s)]
+    samples = samples_of(lambda s, p, c: 8_000 + 50 * s)
+    grown = [sample._replace(cached_tokens=500 * sample.sequences) for sample in samples]
     assert set(fit(grown).terms) in ({"step", "sequence"}, {"step", "context"})
     assert fitted(["step", "sequence", "context"], grown, {}) is None
     assert set(fit(samples_of(lambda s, p, c: 8_000 + 50 * p, most=1)).terms) == {"step", "prefill"}, "one concurrency"
