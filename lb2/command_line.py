@@ -29,6 +29,7 @@ from inputs import MOST, BadInput, default_requests  # noqa: E402
 if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
 
+UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|us)\b|%)")
 LAB = Path(__file__).resolve().parent
 REQUESTS_FILE = default_requests()
 
@@ -103,8 +104,9 @@ def progress(results, total):
 
 
 def say(text):
-    """Print sentences in lines of at most 100 columns."""
-    print(textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False))
+    """Print sentences in lines of at most 100 columns. A number is not torn from its unit."""
+    text = UNIT.sub("\xa0", text)
+    print(textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False).replace("\xa0", " "))
 
 
 def run(main):

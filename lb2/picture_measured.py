@@ -7,29 +7,23 @@ they are no test of the model.
 """
 
 import plan_measured
-from command_line import progress
-from plan_calibrate import fit, load_bench
 from svg import LINE, MARGIN, MARKS, RIGHT, axes, draw, group, marks, path, picture, text, units
 from svg_scales import Panel, Scale, step
 
-NOISE_PERCENT = 20  # fixtures/measured/README.md: an error under 20 % is noise
 SHAPES = [shape for shape in MARKS if shape != "bar"]
 NAMES = {"p50_ttft_ms": "p50 TTFT", "p99_ttft_ms": "p99 TTFT", "p50_itl_ms": "p50 ITL", "p99_itl_ms": "p99 ITL",
          "p50_tpot_ms": "p50 TPOT", "p99_tpot_ms": "p99 TPOT", "throughput_tps": "tokens/s"}
 LANE = 15  # of a run within a row
 
 
-def measured_data():
-    """Rows (run, measure, measured, predicted), the names of the calibrated runs, and the noise in
-    per cent.
+def measured_data(servers):
+    """Of the recorded servers of these names, whose noise is the same: rows (run, measure, measured,
+    predicted), the names of the calibrated runs, and the noise in per cent.
     """
-    fitted, others = plan_measured.CALIBRATE, plan_measured.PREDICT
-    benches = [load_bench(path) for path in (*fitted, *others)]
-    costs = fit(benches[: len(fitted)])
-    limits = plan_measured.MAX_NUM_SEQS, plan_measured.MAX_NUM_BATCHED_TOKENS
-    compared = progress((plan_measured.compare(bench, costs, *limits)[0] for bench in benches), len(benches))
-    rows = [tuple(row[:4]) for some in compared for row in some]
-    return rows, [bench.name for bench in benches[: len(fitted)]], NOISE_PERCENT
+    recorded = [server for server in plan_measured.RECORDED if server.name in servers]
+    rows = [row for server in recorded for row in plan_measured.result_of(server).rows]
+    calibrated = {row.run for row in rows if row.role == "calibrated"}
+    return [(row.run, *row[3:6]) for row in rows], calibrated, recorded[0].noise_percent
 
 
 def errors(rows):

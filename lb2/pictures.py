@@ -8,7 +8,7 @@ hopes for and vermilion what one pays, in all pictures; words beside the lines s
     the eight steps   steps.svg slots.svg queue.svg tune.svg ttft.svg
     second lab        waste.svg orca_curves.svg orca_reservation.svg deadlock.svg
     third lab         preemption.svg prefix.svg chunked.svg
-    fourth lab        measured.svg
+    fourth lab        clocked.svg measured.svg
 
 Where they go: the pictures of the lab's own requests and costs into lb2/pictures. As soon as
 --requests, --first, --costs or another target is given, into lb2/my_pictures, so that the lab's own
@@ -80,7 +80,8 @@ def recipes(requests, costs, target_ms, records, first=None, results=None):
             *prefix.prefix_data(requests, costs, rows_of(long, "paged_prefix.csv"))),
         "chunked.svg": lambda: chunked.draw_chunked(
             chunked.chunked_data(requests, costs, rows_of(results, "paged_chunked.csv"))),
-        "measured.svg": lambda: measured.draw_measured(*measured.measured_data()),
+        "clocked.svg": lambda: measured.draw_measured(*measured.measured_data(("async", "roofline", "sync"))),
+        "measured.svg": lambda: measured.draw_measured(*measured.measured_data(("cpu",))),
     }
 
 

@@ -1,139 +1,213 @@
 """How far are the lab's predictions from a real server?
 
-Calibrates on two recorded runs of a real vLLM server and predicts the others: in closed loop with the client's own
-concurrency, in open loop with its own start times. The errors are printed as they are, worst first.
+One recorded run of each server calibrates (plan_calibrate.py); its other runs are predicted: in
+closed loop with the client's own number of clients, in open loop with its own start times. The
+errors are printed as they are, in per cent of the measurement, worst run first.
 
-    python3 lb2/plan_measured.py        writes measured.csv
+    python3 lb2/plan_measured.py        writes measured.csv, from fixtures/clocked and measured
 
-Your own server: plan_measured.py --calibrate closed_01.json closed_16.json --predict other.json ...
+Your own server, with its own limits:
+
+    python3 lb2/plan_measured.py --calibrate open.json --predict c16.json c64.json
+        --max-num-seqs 128 --kv-tokens 250000
+
+Left out: prefix caching, speculative decoding, several replicas, and that a machine's speed drifts.
 """
 
 from pathlib import Path
 from typing import NamedTuple
 
-import paged_fast
-from plan_calibrate import costs_line, fit, load_bench
-from command_line import count, parser_of, run
-from common import aligned, percentile, save, table
-from inputs import Requests
-from plan import closed_loop_issues
+from command_line import count, parser_of, progress, run, say
+from common import aligned, save, table
+from cost_model import Server, costs_line, load_costs, load_server
+from inputs import BadInput
+from plan_bench import load_benches
+from plan_calibrate import BUDGET, calibrated
+from plan_play import BLOCK_SIZE, MEASURES, measured, predicted
 
-FOLDER = Path(__file__).resolve().parent.parent / "fixtures" / "measured"
-CALIBRATE = [FOLDER / "closed_01.json.gz", FOLDER / "closed_16.json.gz"]
-PREDICT = [FOLDER / "closed_04.json.gz", FOLDER / "open_060.json.gz"]
-MEASURES = ["p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p99_itl_ms", "throughput_tps"]
-HEADER = ["run", "measure", "measured", "predicted", "error_percent"]
-MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS = 32, 2048  # of the recorded server
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known
+HEADER = ["server", "run", "role", "measure", "measured", "predicted", "error_percent"]
 
 
-def measured(bench):
-    """What the client saw: the five MEASURES of a run."""
-    gaps_s = [gap for itls in bench.itls_s for gap in itls]
-    times_s = [
-        percentile(values, percent) if values else 0 for values in (bench.ttfts_s, gaps_s) for percent in (50, 99)
-    ]
-    return [*(1000 * seconds for seconds in times_s), sum(bench.output_tokens) / bench.duration_s]
+class Recorded(NamedTuple):
+    """A server whose runs are in fixtures/, and by how much its identical runs differ (its README)."""
+
+    name: str
+    calibrate: list
+    predict: list
+    max_num_seqs: int
+    noise: str
+    noise_percent: float
 
 
-def most_under_way(starts, ends):
-    """The largest number of requests issued and not ended at one moment."""
-    most = under_way = 0
-    for _, change in sorted([(end, -1) for end in ends] + [(start, 1) for start in starts]):
-        under_way += change
-        most = max(most, under_way)
-    return most
+def recorded(folder, calibrate, *predict):
+    """The paths of runs in a folder."""
+    return [FIXTURES / folder / f"{calibrate}.json.gz"], [FIXTURES / folder / f"{name}.json.gz" for name in predict]
 
 
-def predicted(bench, costs, max_num_seqs, max_num_batched_tokens):
-    """(the same five measures, most requests under way), of the paged scheduler at these costs, memory unlimited."""
-    requests = Requests(bench.prompt_tokens, bench.output_tokens)
-    arrivals_us = None if bench.closed else [round(1e6 * start) for start in bench.starts_s]
-    limit = min(max_num_seqs, bench.concurrency) if bench.closed else max_num_seqs
-    result = paged_fast.schedule(
-        requests, limit, arrivals_us, costs, max_num_batched_tokens=max_num_batched_tokens
-    )
-    issued_us = arrivals_us or closed_loop_issues(result.finished_us, bench.concurrency)
-    ttfts_us = [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, issued_us)]
-    gaps_us = list(result.gaps_us.elements())
-    times_us = [percentile(values, percent) if values else 0 for values in (ttfts_us, gaps_us) for percent in (50, 99)]
-    throughput_tps = sum(bench.output_tokens) * 1_000_000 / max(result.finished_us)
-    return [*(us / 1000 for us in times_us), throughput_tps], most_under_way(issued_us, result.finished_us)
+CLOCKED = "identical runs differ by up to 1.7 % in TTFT, 1 % in ITL and 0.1 % in duration"
+RECORDED = [
+    Recorded("async", *recorded("clocked", "async_open5", "async_c01", "async_c04"), 32, CLOCKED, 1.7),
+    Recorded("roofline", *recorded("clocked", "roofline_open4", "roofline_c16"), 128, CLOCKED, 1.7),
+    Recorded("sync", *recorded("clocked", "sync_c16"), 32, CLOCKED, 1.7),
+    Recorded("cpu", *recorded("measured", "open_060", "closed_01", "closed_04", "closed_16"), 32,
+             "identical runs differ by 5 to 40 %", 40),
+]
 
 
 class Comparison(NamedTuple):
     """One measure of one run; error in per cent of the measurement."""
 
+    server: str
     run: str
+    role: str  # "predicted", or "calibrated" for the run that the costs come from
     measure: str
     measured: float
     predicted: float
     error_percent: float
 
 
-def compare(bench, costs, max_num_seqs, max_num_batched_tokens):
-    """(the Comparisons of a run, most requests under way as measured, as predicted)."""
-    ours, our_most = predicted(bench, costs, max_num_seqs, max_num_batched_tokens)
-    rows = [Comparison(bench.name, measure, theirs, our, 100 * (our / theirs - 1) if theirs else 0.0)
-            for measure, theirs, our in zip(MEASURES, measured(bench), ours)]
-    spans_s = [(start, start + ttft + sum(itls)) for start, ttft, itls in zip(bench.starts_s, bench.ttfts_s, bench.itls_s)]
-    starts_us, ends_us = ([round(1e6 * seconds) for seconds in edges] for edges in zip(*spans_s))
-    return rows, most_under_way(starts_us, ends_us), our_most
+def compare(name, benches, role, costs, server):
+    """The Comparisons of some runs with what the engine predicts for them. Raises BadInput."""
+    rows = []
+    for bench in benches:
+        ours = predicted(bench, costs, server.asynchronous, server.max_num_seqs, server.max_num_batched_tokens,
+                         server.kv_tokens)
+        for measure, theirs in measured(bench).items():
+            if theirs:
+                error = 100 * (ours[measure] / theirs - 1)
+                rows.append(Comparison(name, bench.name, role, measure, theirs, ours[measure], error))
+    return rows
 
 
-def cells(rows):
-    return [[*row[:2], f"{row.measured:.2f}", f"{row.predicted:.2f}", f"{row.error_percent:.1f}"] for row in rows]
+def compared(name, calibrate, predict, server, costs=None):
+    """(Comparisons of the runs of a server, its Costs, its Server), calibrated on some; those are compared, too.
+
+    server: what is known of it; the calibration tells the rest. costs: known already, and none is fitted.
+    """
+    if costs is None:
+        found = calibrated(calibrate, server.max_num_batched_tokens)
+        costs = found.costs
+        if server.asynchronous is None:
+            server = server._replace(asynchronous=found.asynchronous)
+    server = Server(
+        server.asynchronous is not False, server.max_num_seqs or MAX_NUM_SEQS, server.max_num_batched_tokens or BUDGET,
+        server.kv_tokens,
+    )
+    others = [bench for bench in predict if bench.name not in {known.name for known in calibrate}]
+    rows = compare(name, calibrate, "calibrated", costs, server) + compare(name, others, "predicted", costs, server)
+    return rows, costs, server
+
+
+class Result(NamedTuple):
+    """What came of one server."""
+
+    server: Recorded
+    rows: list
+    benches: list
+    settings: str  # how its predictions were made
+
+
+def result_of(recorded, told=Server(), costs=None):
+    """The Result of a server: its runs read, calibrated and predicted. told: what the options say. Raises BadInput."""
+    calibrate, predict = ([bench for path in paths for bench in load_benches(path)] for paths in recorded[1:3])
+    known = told._replace(max_num_seqs=told.max_num_seqs or recorded.max_num_seqs)
+    rows, costs, known = compared(recorded.name, calibrate, predict, known, costs)
+    return Result(recorded, rows, [*calibrate, *predict], settings(recorded.name, calibrate, costs, known))
+
+
+# --- in words -------------------------------------------------------------------------------------
 
 
 def worst_first(rows):
     return sorted(rows, key=lambda row: -abs(row.error_percent))
 
 
-def print_notices(rows, queues, max_num_seqs, recorded):
-    """What the numbers say of the errors. queues: run -> (most under way as measured, as predicted)."""
-    worst = worst_first(rows)[0]
-    print(f"Notice: the worst is {worst.measure} of {worst.run}, {worst.error_percent:+.1f} %; "
-          f"{sum(abs(row.error_percent) <= 20 for row in rows)} of {len(rows)} errors are within 20 %.")
-    if recorded:
-        print("Identical runs of the recorded machine differed by 5 to 40 % (fixtures/measured/README.md).")
-    for name, (theirs, ours) in queues.items():
-        if max(theirs, ours) > max_num_seqs:
-            print(
-                f"In {name} up to {theirs} requests were under way, and {ours} are predicted; {max_num_seqs} run and the "
-                "others queue, so a difference there is a difference in the tail of TTFT."
-            )
-    print(
-        "Left out of the model: how attention grows with the context, tokenisation and network beyond a constant, and that "
-        "the machine's speed drifts."
-    )
+def cells(rows):
+    """Lines of measured.csv."""
+    return [[*row[:4], f"{row.measured:.2f}", f"{row.predicted:.2f}", f"{row.error_percent:.1f}"] for row in rows]
+
+
+def error_table(rows):
+    """One line a run, its errors in per cent side by side; the run with the worst one first."""
+    runs = {}
+    for row in worst_first(rows):
+        runs.setdefault((row.run, row.role), {})[row.measure] = f"{row.error_percent:+.1f}"
+    header = ["run", "role", *(measure.removesuffix("_ms").removesuffix("_tps") for measure in MEASURES)]
+    lines = [[*run, *(errors.get(measure, "-") for measure in MEASURES)] for run, errors in runs.items()]
+    return aligned(header, lines)
+
+
+def settings(name, calibrate, costs, server):
+    """How the predictions of a server were made."""
+    names = " and ".join(bench.name for bench in calibrate) or "a costs file"
+    memory = f", a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else ""
+    return f"{name}: costs from {names}, max_num_seqs {server.max_num_seqs}, budget {server.max_num_batched_tokens}" \
+           f"{memory}: {costs_line(costs, Server(server.asynchronous)).strip()}"
+
+
+def print_recorded(server, rows):
+    """What the errors of a recorded server are worth."""
+    errors = [abs(row.error_percent) for row in rows if row.role == "predicted"]
+    if errors:
+        within = sum(error <= server.noise_percent for error in errors)
+        say(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; "
+                      f"{server.noise}.")
+
+
+def parser():
+    parser = parser_of(__doc__)
+    parser.add_argument("--calibrate", nargs="+", type=Path, default=[], metavar="BENCH.json",
+                        help="runs to fit the costs to (default: the recorded servers)")
+    parser.add_argument("--predict", nargs="+", type=Path, default=[], metavar="BENCH.json", help="runs to predict")
+    parser.add_argument("--costs", type=Path, metavar="FILE", help="costs.txt of the server, instead of --calibrate")
+    parser.add_argument("--max-num-seqs", type=count, metavar="N",
+                        help=f"the server's (default: the recorded one's, or the costs file's, or {MAX_NUM_SEQS})")
+    parser.add_argument("--max-num-batched-tokens", type=count, metavar="N",
+                        help=f"the server's token budget of a step (default: the costs file's, or {BUDGET})")
+    parser.add_argument("--kv-tokens", type=count, metavar="N",
+                        help="tokens that the server's KV cache holds (default: the costs file's, or never short)")
+    scheduler = parser.add_mutually_exclusive_group()
+    scheduler.add_argument("--synchronous", action="store_true", help="predict a synchronous scheduler")
+    scheduler.add_argument("--asynchronous", action="store_true",
+                           help="predict an asynchronous one (default: what the calibration finds)")
+    return parser
+
+
+def server_of(args):
+    """The Server that the options describe, and for the rest the costs file."""
+    if args.kv_tokens is not None and args.kv_tokens < BLOCK_SIZE:
+        raise BadInput(f"--kv-tokens: expected at least one block of {BLOCK_SIZE}, found {args.kv_tokens}")
+    known = load_server(args.costs)
+    asynchronous = not args.synchronous if args.synchronous or args.asynchronous else known.asynchronous
+    told = Server(asynchronous, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)
+    return Server(*(known_one if told_one is None else told_one for told_one, known_one in zip(told, known)))
 
 
 def main():
-    parser = parser_of(__doc__)
-    parser.add_argument("--calibrate", nargs="+", type=Path, default=CALIBRATE, metavar="BENCH.json",
-                        help="runs to fit the costs to (default: closed_01 and closed_16 of fixtures/measured)")
-    parser.add_argument("--predict", nargs="+", type=Path, default=PREDICT, metavar="BENCH.json",
-                        help="runs to predict (default: closed_04 and open_060)")
-    parser.add_argument(
-        "--max-num-seqs", type=count, default=MAX_NUM_SEQS, metavar="N", help="the server's (default: 32)"
-    )
-    parser.add_argument("--max-num-batched-tokens", type=count, default=MAX_NUM_BATCHED_TOKENS, metavar="N",
-                        help="the server's (default: 2048)")
-    args = parser.parse_args()
-    costs = fit([load_bench(path) for path in args.calibrate])
-    benches = [load_bench(path) for path in args.predict]
-    rows, queues = [], {}
-    for bench in benches:
-        more, *queues[bench.name] = compare(bench, costs, args.max_num_seqs, args.max_num_batched_tokens)
-        rows += more
-    save(args.out, {"measured.csv": table(HEADER, cells(rows))})
+    args = parser().parse_args()
+    if bool(args.calibrate or args.costs) != bool(args.predict) or (args.calibrate and args.costs):
+        raise BadInput("give --predict and either --calibrate or --costs, or none of them for the recorded servers")
+    told, costs = server_of(args), load_costs(args.costs) if args.costs else None
+    servers = RECORDED if not args.predict else [Recorded("server", args.calibrate, args.predict, None, "", 0)]
+    results = list(progress((result_of(server, told, costs) for server in servers), len(servers)))
+    all_rows = [row for result in results for row in result.rows]
+    save(args.out, {"measured.csv": table(HEADER, cells(worst_first(all_rows)))})
 
-    print(f"Calibrated on {' and '.join(path.name for path in args.calibrate)}: {costs_line(costs)}", end="")
-    print("measured.csv, worst first:")
-    print(aligned(HEADER, cells(worst_first(rows))), end="")
-    for bench in benches:
-        if bench.failed:
-            print(f"Warning: {bench.failed} failed requests of {bench.name} were left out; the load they made was not.")
-    print_notices(rows, queues, args.max_num_seqs, args.predict == PREDICT)
+    print("measured.csv: predicted against measured. Errors in per cent:")
+    for result in results:
+        print()
+        say(result.settings)
+        print(error_table(result.rows), end="")
+        for bench in result.benches:
+            for oddity in bench.oddities:
+                say(f"{bench.name}: {oddity}")
+        if result.server.noise:
+            print_recorded(result.server, result.rows)
+    worst = worst_first([row for row in all_rows if row.role == "predicted"] or all_rows)[0]
+    say(f"The worst prediction is {worst.measure} of {worst.run}: {worst.predicted:.2f} instead of "
+                  f"{worst.measured:.2f}, {worst.error_percent:+.1f} %.")
 
 
 if __name__ == "__main__":

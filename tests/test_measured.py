@@ -1,0 +1,191 @@
+"""measured: recorded servers within the limits, simulated ones without error, limits that bind, and bad options."""
+
+import csv
+import json
+import random
+from collections import Counter
+
+import pytest
+from bench_file import bench
+from common import percentile
+from cost_model import Costs, Server, costs_line
+from fixture import ROOT, SHIPPED, script
+from inputs import BadInput, Requests, read_text
+from plan_bench import load_benches
+from plan_measured import RECORDED, Comparison, cells, error_table, result_of, worst_first
+from plan_play import MEASURES, measured, of_counts, predicted
+
+PLAIN = Costs(50, 8_000, 50, 5_000)
+LIMITS = {"p50_ttft_ms": 5, "p99_ttft_ms": 8, "p50_itl_ms": 1, "p99_itl_ms": 8, "throughput_tps": 1}  # per cent
+
+
+def shipped(n=50):
+    records = json.loads(SHIPPED.read_text())[:n]
+    return Requests(*([record[key] for record in records] for key in ("prompt_tokens", "output_tokens")))
+
+
+def write(path, record):
+    path.write_text(json.dumps(record))
+    return path
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- the recorded servers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recorded", RECORDED[:3], ids=[server.name for server in RECORDED[:3]])
+def test_the_clocked_servers_are_predicted(recorded):
+    """One run calibrates, the others are predicted; the run itself, too."""
+    result = result_of(recorded)
+    for row in result.rows:
+        assert abs(row.error_percent) <= LIMITS.get(row.measure, 5), row
+    roles = {row.run: row.role for row in result.rows}
+    assert [run for run, role in roles.items() if role == "calibrated"] == [recorded.calibrate[0].name.split(".")[0]]
+    assert len(result.rows) == len(MEASURES) * (len(recorded.predict) + 1)
+
+
+def test_another_run_of_the_server_calibrates_as_well():
+    recorded = RECORDED[0]
+    other = result_of(recorded._replace(calibrate=recorded.predict[1:], predict=recorded.calibrate))
+    errors = {row.measure: row.error_percent for row in other.rows if row.role == "predicted"}
+    assert all(abs(errors[measure]) <= limit for measure, limit in LIMITS.items()), errors
+
+
+def test_the_wrong_scheduler_misses_the_ttft():
+    """The asynchronous server played as a synchronous one: p50 TTFT is 15 to 35 % short, ITL and throughput are not."""
+    result = result_of(RECORDED[0]._replace(predict=RECORDED[0].predict[1:]), Server(False))
+    errors = {(row.run, row.measure): row.error_percent for row in result.rows}
+    assert -35 < errors["async_c04", "p50_ttft_ms"] < -10 and abs(errors["async_c04", "p50_itl_ms"]) < 1
+    assert "scheduling=synchronous" in result.settings
+
+
+def test_what_was_measured_is_what_vllm_says_of_it():
+    for path in [*RECORDED[0].predict, *RECORDED[2].calibrate]:
+        ours = measured(load_benches(path)[0])
+        theirs = json.loads(read_text(path))
+        for measure, key in (("p50_ttft_ms", "median_ttft_ms"), ("p99_ttft_ms", "p99_ttft_ms"),
+                             ("p50_itl_ms", "median_itl_ms"), ("p99_itl_ms", "p99_itl_ms"),
+                             ("p99_tpot_ms", "p99_tpot_ms"), ("throughput_tps", "output_throughput")):
+            assert ours[measure] == pytest.approx(theirs[key], rel=0.001), (path, measure)
+
+
+# --- simulated servers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [
+    {}, {"asynchronous": True}, {"asynchronous": True, "kv_blocks": 300}, {"max_num_seqs": 4},
+    {"max_num_batched_tokens": 256},
+])
+@pytest.mark.parametrize("clients", [8, None])
+def test_what_the_engine_plays_is_predicted_without_error(tmp_path, clients, more):
+    r = random.Random(2)
+    arrivals = None if clients else sorted(r.randrange(8_000_000) for _ in range(50))
+    arrivals = arrivals and [arrival - arrivals[0] for arrival in arrivals]
+    record = bench(shipped(), clients, PLAIN, arrivals, **{"max_num_batched_tokens": 2048} | more)
+    run = load_benches(write(tmp_path / "run.json", record))[0]
+    ours = predicted(run, PLAIN, more.get("asynchronous", False), more.get("max_num_seqs", 256),
+                     more.get("max_num_batched_tokens", 2048), more.get("kv_blocks") and 16 * more["kv_blocks"])
+    theirs = measured(run)
+    for measure in MEASURES:
+        assert ours[measure] == pytest.approx(theirs[measure], rel=1e-3), measure
+
+
+def test_clients_begin_one_after_the_other():
+    """Four clients, prompts of 100: the first is prefilled alone, 5 + 8.05 ms and 5 on the way. The others are
+    prefilled after it, in a step of 15 + 8.2 ms."""
+    record = bench(Requests([100] * 4, [2] * 4), 4, PLAIN)
+    assert [round(1000 * ttft, 3) for ttft in record["ttfts"]] == [18.05, 41.249, 41.248, 41.247]
+
+
+def test_percentiles_of_counts_are_those_of_the_numbers():
+    r = random.Random(3)
+    for _ in range(50):
+        numbers = [r.randint(1, 9) for _ in range(r.randint(1, 60))]
+        for percent in (1, 50, 95, 99):
+            assert of_counts(Counter(numbers), percent) == pytest.approx(percentile(numbers, percent))
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Folder of a server with 4 slots: runs of 2 and 16 clients."""
+    for clients in (2, 16):
+        write(tmp_path / f"c{clients}.json", bench(shipped(30), clients, PLAIN, max_num_seqs=4, asynchronous=True))
+    return tmp_path
+
+
+def command(folder, *options):
+    done = script("plan_measured", "--out", folder, *options)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    return done.stdout, {(row["run"], row["measure"]): row for row in rows(folder / "measured.csv")}
+
+
+def test_limits_of_the_server(runs):
+    c2, c16 = runs / "c2.json", runs / "c16.json"
+    options = ["--calibrate", c2, "--predict", c16]
+    _, table = command(runs, *options, "--max-num-seqs", 4)
+    assert abs(float(table["c16", "p50_ttft_ms"]["error_percent"])) < 5
+    said, table = command(runs, *options)
+    assert float(table["c16", "p50_ttft_ms"]["error_percent"]) < -50, "16 clients, and all of them run"
+    assert "max_num_seqs 256" in said
+    said, short = command(runs, *options, "--max-num-seqs", 4, "--kv-tokens", 2400)
+    assert float(short["c16", "p50_ttft_ms"]["predicted"]) > float(table["c16", "p50_ttft_ms"]["predicted"])
+    assert "a KV cache of 2400 tokens" in said
+
+
+def test_a_costs_file_describes_the_server(runs):
+    (runs / "costs.txt").write_text(costs_line(PLAIN, Server(True, 4, 512)))
+    said, table = command(runs, "--costs", runs / "costs.txt", "--predict", runs / "c16.json")
+    assert "max_num_seqs 4, budget 512" in said and abs(float(table["c16", "p50_ttft_ms"]["error_percent"])) < 5
+    assert "max_num_seqs 9" in command(runs, "--costs", runs / "costs.txt", "--predict", runs / "c16.json",
+                                       "--max-num-seqs", 9)[0]
+
+
+def test_the_worst_is_first_and_calibrated_runs_are_apart(runs):
+    said, table = command(runs, "--calibrate", runs / "c2.json", "--predict", runs / "c16.json", runs / "c2.json",
+                          "--max-num-seqs", 4, "--synchronous")
+    errors = [abs(float(row["error_percent"])) for row in rows(runs / "measured.csv")]
+    assert errors == sorted(errors, reverse=True) and len(table) == 12
+    assert {row["run"]: row["role"] for row in table.values()} == {"c2": "calibrated", "c16": "predicted"}
+    assert "The worst prediction is" in said and "of c16" in said.splitlines()[-1] + said.splitlines()[-2]
+    assert "scheduling=synchronous" in said
+
+
+def test_tables():
+    some = [Comparison("s", "a", "predicted", "p50_itl_ms", 10.0, 9.5, -5.0),
+            Comparison("s", "b", "predicted", "p50_itl_ms", 10.0, 10.12, 1.2)]
+    assert [row.run for row in worst_first(some[::-1])] == ["a", "b"]
+    assert cells(some)[0] == ["s", "a", "predicted", "p50_itl_ms", "10.00", "9.50", "-5.0"]
+    assert error_table(some).splitlines()[1].split() == ["a", "predicted", "-", "-", "-5.0", "-", "-", "-"]
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--predict", "c16.json"], "give --predict and either --calibrate or --costs"),
+    (["--calibrate", "c2.json"], "give --predict and either"),
+    (["--calibrate", "c2.json", "--predict", "gone.json"], "gone.json"),
+    (["--calibrate", "c2.json", "--predict", "c16.json", "--kv-tokens", "8"], "expected at least one block of 16"),
+    (["--calibrate", "c2.json", "--predict", "c16.json", "--kv-tokens", "160"], "can never fit"),
+])
+def test_bad_options_are_one_line(runs, options, says):
+    paths = [str(runs / option) if option.endswith(".json") else option for option in options]
+    done = script("plan_measured", "--out", runs / "out", *paths)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and says in done.stderr
+    assert not (runs / "out").exists()
+
+
+def test_an_open_loop_without_start_times_cannot_be_played(runs):
+    bench_of = load_benches(runs / "c2.json")[0]._replace(starts_s=None, closed=False, clients=None)
+    with pytest.raises(BadInput, match="without start times cannot be played"):
+        predicted(bench_of, PLAIN, True, 32, 2048)
+
+
+def test_every_recorded_file_is_there():
+    assert all(path.is_file() for server in RECORDED for paths in server[1:3] for path in paths)
+    assert (ROOT / "fixtures" / "clocked" / "README.md").is_file()
