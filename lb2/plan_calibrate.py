@@ -162,7 +162,7 @@ def main():
                         help=f"the server's token budget of a step (default: {BUDGET}, and not written)")
     parser.add_argument("--max-num-seqs", type=count, metavar="N", help="the server's, written for plan and measured")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
-                        help="tokens that the server's KV cache holds, written for plan and measured")
+                        help="size of the server's KV cache, as vLLM logs it; written for plan and measured")
     args = parser.parse_args()
     benches = [bench for path in args.benches for bench in load_benches(path)]
     found = calibrated(benches, args.max_num_batched_tokens)

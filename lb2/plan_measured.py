@@ -23,7 +23,7 @@ from cost_model import Server, costs_line, load_costs, load_server
 from inputs import BadInput
 from plan_bench import load_benches
 from plan_calibrate import BUDGET, calibrated
-from plan_play import BLOCK_SIZE, MEASURES, measured, predicted
+from plan_play import BLOCK_SIZE, MEASURES, OWN_BLOCKS, measured, predicted
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known
@@ -167,7 +167,7 @@ def parser():
     parser.add_argument("--max-num-batched-tokens", type=count, metavar="N",
                         help=f"the server's token budget of a step (default: the costs file's, or {BUDGET})")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
-                        help="tokens that the server's KV cache holds (default: the costs file's, or never short)")
+                        help="the server's KV cache, as vLLM logs it (default: the costs file's, or never short)")
     scheduler = parser.add_mutually_exclusive_group()
     scheduler.add_argument("--synchronous", action="store_true", help="predict a synchronous scheduler")
     scheduler.add_argument("--asynchronous", action="store_true",
@@ -177,8 +177,9 @@ def parser():
 
 def server_of(args):
     """The Server that the options describe, and for the rest the costs file."""
-    if args.kv_tokens is not None and args.kv_tokens < BLOCK_SIZE:
-        raise BadInput(f"--kv-tokens: expected at least one block of {BLOCK_SIZE}, found {args.kv_tokens}")
+    least = (1 + OWN_BLOCKS) * BLOCK_SIZE
+    if args.kv_tokens is not None and args.kv_tokens < least:
+        raise BadInput(f"--kv-tokens: expected at least {least}, found {args.kv_tokens}")
     known = load_server(args.costs)
     asynchronous = not args.synchronous if args.synchronous or args.asynchronous else known.asynchronous
     told = Server(asynchronous, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)

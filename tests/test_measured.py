@@ -88,7 +88,7 @@ def test_what_the_engine_plays_is_predicted_without_error(tmp_path, clients, mor
     record = bench(shipped(), clients, PLAIN, arrivals, **{"max_num_batched_tokens": 2048} | more)
     run = load_benches(write(tmp_path / "run.json", record))[0]
     ours = predicted(run, PLAIN, more.get("asynchronous", False), more.get("max_num_seqs", 256),
-                     more.get("max_num_batched_tokens", 2048), more.get("kv_blocks") and 16 * more["kv_blocks"])
+                     more.get("max_num_batched_tokens", 2048), more.get("kv_blocks") and 16 * (more["kv_blocks"] + 1))
     theirs = measured(run)
     for measure in MEASURES:
         assert ours[measure] == pytest.approx(theirs[measure], rel=1e-3), measure
@@ -162,7 +162,7 @@ def test_tables():
     (["--predict", "c16.json"], "give --predict and either --calibrate or --costs"),
     (["--calibrate", "c2.json"], "give --predict and either"),
     (["--calibrate", "c2.json", "--predict", "gone.json"], "gone.json"),
-    (["--calibrate", "c2.json", "--predict", "c16.json", "--kv-tokens", "8"], "expected at least one block of 16"),
+    (["--calibrate", "c2.json", "--predict", "c16.json", "--kv-tokens", "31"], "--kv-tokens: expected at least 32"),
     (["--calibrate", "c2.json", "--predict", "c16.json", "--kv-tokens", "160"], "can never fit"),
 ])
 def test_bad_options_are_one_line(runs, options, says):
