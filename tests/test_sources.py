@@ -375,6 +375,7 @@ BAD = {  # what: (text, what the line says)
     "another csv": ("time,tokens\n1,2\n",
                     "not a request file. Understood are JSON and CSV with these keys or columns: prompt_"),
     "another object": ('{"hello": 1}', "not a request file"),
+    "no columns that are known": ("a,b\n", "; input_length, output_length (Mooncake, Qwen-Bailian, timed trace); prompt_to"),
     "a number": ("17", 'This one begins with "17"'),
     "a form feed first": ('\f[{"prompt_tokens": 5, "output_tokens": 2}]', 'This one begins with "\\f['),
     "a line separator first": ("\u2028" + VIDUR, 'This one begins with "\\u2028arrived_at'),
