@@ -321,7 +321,8 @@ def test_a_closed_loop_is_told_by_littles_law():
     """Two clients, four requests of 1 s each: two under way until the last is sent at 1 s."""
     starts, second = [0.0, 0.0, 1.0, 1.0], [1.0] * 4
     assert closed_loop_clients(starts, second, 2, float("inf"), 2.0) == 2
-    assert closed_loop_clients(starts, second, 2, 1e9, 2.0) == 2
+    assert closed_loop_clients(starts, second, 2, 1e6, 2.0) == 2, "so high a rate is none"
+    assert closed_loop_clients(starts, second, 2, 999_999.0, 2.0) is None
     assert closed_loop_clients(starts, second, 2, None, 2.0) == 2
     assert closed_loop_clients(starts, second, 2, 3.5, 2.0) is None, "a rate was kept"
     assert closed_loop_clients([0.0, 5.0, 10.0, 15.0], second, 2, float("inf"),
@@ -375,7 +376,7 @@ BAD = {  # what: (text, what the line says)
     "another csv": ("time,tokens\n1,2\n",
                     "not a request file. Understood are JSON and CSV with these keys or columns: prompt_"),
     "another object": ('{"hello": 1}', "not a request file"),
-    "no columns that are known": ("a,b\n", "; input_length, output_length (Mooncake, Qwen-Bailian, timed trace); prompt_to"),
+    "unknown columns": ("a,b\n", "; input_length, output_length (Mooncake, Qwen-Bailian, timed trace); p"),
     "a number": ("17", 'This one begins with "17"'),
     "a form feed first": ('\f[{"prompt_tokens": 5, "output_tokens": 2}]', 'This one begins with "\\f['),
     "a line separator first": ("\u2028" + VIDUR, 'This one begins with "\\u2028arrived_at'),

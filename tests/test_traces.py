@@ -38,8 +38,8 @@ def test_the_share_of_shared_prefixes_worked_by_hand(tmp_path):
 
 
 def test_a_grid_is_named(tmp_path):
-    said = script("traces", PUBLIC / "grid_3s" / "m.jsonl").stdout
-    assert said.endswith("  grid: 60 requests at 6 moments, 3 s or a multiple of it apart: the variation is the grid's\n")
+    assert script("traces", PUBLIC / "grid_3s" / "m.jsonl").stdout.endswith(
+        "  grid: 60 requests at 6 moments, 3 s or a multiple of it apart: the variation is the grid's\n")
     path = tmp_path / "trace.csv"
     path.write_text(VIDUR + "0,1,1\n0,1,1\n2,1,1\n6,1,1\n")
     assert script("traces", path).stdout.endswith(
