@@ -58,14 +58,14 @@ def csv_header(text):
 
 def csv_rows(path, text, source):
     """The Rows of a CSV text whose lines end with \\n alone. Blocks of lines are converted column by column."""
-    header, start = csv_header(text)
+    header, first = csv_header(text)
     used = {source.prompt, source.output, source.arrival, source.total} - {""}
     for name in used:
         if header.count(name) > 1:
             raise BadInput(f"{path}: the column {name} stands {header.count(name)} times")
     rows = no_rows()
     cut = not text.endswith("\n") and header[-1] in used
-    minutes, position = {}, 0
+    minutes, position, start = {}, 0, first
     while start < len(text):
         end = text.find("\n", start + BLOCK_CHARACTERS) + 1 or len(text)
         block = text[start:end].removesuffix("\n")
@@ -74,10 +74,13 @@ def csv_rows(path, text, source):
         except ValueError:
             columns = careful_columns(path, block.split("\n"), line_number(text, start), position, header, source)
         position += len(columns[0])
+        if cut and end == len(text):  # a file that was cut off in its last number would look the same
+            unended = columns[2][-1] if columns[2] else None
+            columns = [column[:-1] for column in columns]
         add_block(rows, columns, source)
         start = end
-    if cut and rows.prompts and columns[0]:
-        leave_out_last(rows)
+    if cut and start > first:
+        rows.left_out.append((len(rows.prompts), unended, "unended"))
     return rows
 
 
@@ -120,16 +123,17 @@ def numbers(cells, _):
 
 
 def nanoseconds(cells, minutes):
-    """Dates and times of one zone, in ns. minutes: {"2023-11-16 18:15:": ns}, for all the blocks of a file."""
+    """Dates and times, in ns. minutes: {zone: {"2023-11-16 18:15:": ns}}, for all blocks of a file."""
     zone = ZONE.search(cells[0])[0]
     together = ",".join([cell[17:] for cell in cells])
     if not re.fullmatch(rf"(?:[0-5]\d(?:\.\d{{1,9}})?{re.escape(zone)},)+", f"{together},", re.ASCII):
         raise ValueError("seconds of another form, or several zones")
     seconds = map(float, together.replace(zone, "").split(","))
     heads = [cell[:17] for cell in cells]
-    for head in set(heads) - minutes.keys():
-        minutes[head] = date_ns(f"{head}00{zone}")
-    return [minutes[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
+    known = minutes.setdefault(zone, {})
+    for head in set(heads) - known.keys():
+        known[head] = date_ns(f"{head}00{zone}")
+    return [known[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
 
 
 def date_ns(text):
@@ -195,13 +199,6 @@ def add_block(rows, columns, source):
     rows.prompts.extend(prompts)
     rows.outputs.extend(outputs)
     rows.times.extend(times)
-
-
-def leave_out_last(rows):
-    """Leave out the row of a last line without a line end: a file that was cut off there would look the same."""
-    rows.prompts.pop()
-    rows.outputs.pop()
-    rows.left_out.append((len(rows.prompts), rows.times.pop() if rows.times else None, "unended"))
 
 
 def add(rows, prompt, output, time, why):

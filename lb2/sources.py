@@ -138,7 +138,10 @@ def placed(path, runs):
 def not_understood(path, text):
     start = BLANK.match(text).end()
     began = shown(text[start : start + 60]) if text[start:] else "nothing"
-    known = "; ".join(f"{', '.join(source.sign)} ({source.name})" for source in SOURCES)
+    names = {}
+    for source in SOURCES:
+        names.setdefault(", ".join(source.sign), []).append(source.name)
+    known = "; ".join(f"{sign} ({', '.join(some)})" for sign, some in names.items())
     return BadInput(f"{path}: not a request file. Understood are JSON and CSV with these keys or columns: {known}. "
                     f"This one begins with {began}")
 

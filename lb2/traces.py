@@ -44,9 +44,10 @@ def arrival_lines(trace):
     variation = f"coefficient of variation of the gaps {pstdev(gaps) / fmean(gaps):.2f}"
     yield f"arrivals: {1e6 / fmean(gaps):.3f} requests/s, {variation}"
     if trace.grid_us:
-        moments = len(set(trace.arrivals_us))
-        yield (f"grid: they lie at {moments} moments, {trace.grid_us / 1e6:g} s or a multiple of it apart, so that "
-               "the variation is the grid's")
+        n, moments = len(trace.arrivals_us), len(set(trace.arrivals_us))
+        share = "the" if 2 * moments <= n else "in part the"
+        yield (f"grid: {n} requests at {moments} moments, {trace.grid_us / 1e6:g} s or a multiple of it apart: "
+               f"the variation is {share} grid's")
 
 
 def shared_tokens(prefixes):

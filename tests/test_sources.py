@@ -122,6 +122,9 @@ GOOD = {  # what: (text, source, prompts, outputs, arrivals in us, how the line 
     "Vidur, cut off in its last line": (VIDUR + "1,374,44\n2,12,1\n3,12,10", "Vidur", [374, 12], [44, 1],
                                         [0, 1_000_000],
                                         "; 1 last line without a line end, where the file may be cut off, left out"),
+    "Vidur, cut off in a row without a prompt": (VIDUR + "1,374,44\n3,0,10", "Vidur", [374], [44], [0],
+                                                 "; 1 last line without a line end, where the file may be cut off,"
+                                                 " left out"),
     "splitwise-sim": ("request_id,arrival_timestamp,prompt_size,token_size\n0,0.5,7,8\n1,0.75,9,10\n",
                       "splitwise-sim", [7, 9], [8, 10], [0, 250_000], ""),
     "Mooncake": (hashed((27482, 700, 52, [46, 47]), (30535, 600, 26, [46, 9])), "Mooncake", [700, 600], [52, 26],
@@ -321,7 +324,8 @@ def test_a_closed_loop_is_told_by_littles_law():
     """Two clients, four requests of 1 s each: two under way until the last is sent at 1 s."""
     starts, second = [0.0, 0.0, 1.0, 1.0], [1.0] * 4
     assert closed_loop_clients(starts, second, 2, float("inf"), 2.0) == 2
-    assert closed_loop_clients(starts, second, 2, 1e9, 2.0) == 2
+    assert closed_loop_clients(starts, second, 2, 1e6, 2.0) == 2, "so high a rate is none"
+    assert closed_loop_clients(starts, second, 2, 999_999.0, 2.0) is None
     assert closed_loop_clients(starts, second, 2, None, 2.0) == 2
     assert closed_loop_clients(starts, second, 2, 3.5, 2.0) is None, "a rate was kept"
     assert closed_loop_clients([0.0, 5.0, 10.0, 15.0], second, 2, float("inf"),
@@ -375,6 +379,7 @@ BAD = {  # what: (text, what the line says)
     "another csv": ("time,tokens\n1,2\n",
                     "not a request file. Understood are JSON and CSV with these keys or columns: prompt_"),
     "another object": ('{"hello": 1}', "not a request file"),
+    "unknown columns": ("a,b\n", "; input_length, output_length (Mooncake, Qwen-Bailian, timed trace); p"),
     "a number": ("17", 'This one begins with "17"'),
     "a form feed first": ('\f[{"prompt_tokens": 5, "output_tokens": 2}]', 'This one begins with "\\f['),
     "a line separator first": ("\u2028" + VIDUR, 'This one begins with "\\u2028arrived_at'),
@@ -602,6 +607,14 @@ def test_a_plain_list_takes_at_most_two_and_a_half_times_as_long_as_its_json(tmp
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([{"prompt_tokens": i % 1999 + 1, "output_tokens": i % 997 + 1} for i in range(60_000)]))
     assert seconds_of(lambda: load_trace(path)) <= 2.5 * seconds_of(lambda: json.loads(path.read_text()))
+
+
+def test_each_block_of_a_large_file_has_its_own_zone(tmp_path):
+    path = tmp_path / "trace.csv"
+    rows = [f"2024-05-10 12:00:{i % 60:02d}{zone},{i + 1},1\n" for zone in ("+02:00", "Z") for i in range(10_000)]
+    path.write_text(AZURE + "".join(rows))
+    arrivals_us = load_trace(path).arrivals_us
+    assert max(arrivals_us[:10_000]) == 59_000_000 and min(arrivals_us[10_000:]) == 7_200_000_000
 
 
 # --- benchmark results --------------------------------------------------------------------------------------------

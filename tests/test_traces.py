@@ -37,9 +37,13 @@ def test_the_share_of_shared_prefixes_worked_by_hand(tmp_path):
         "  prefixes: 68.3% of the prompt tokens lie in a prefix that another prompt shares\n")
 
 
-def test_a_grid_is_named():
-    said = script("traces", PUBLIC / "grid_3s" / "m.jsonl").stdout
-    assert "  grid: they lie at 6 moments, 3 s or a multiple of it apart, so that the variation is the grid's\n" in said
+def test_a_grid_is_named(tmp_path):
+    assert script("traces", PUBLIC / "grid_3s" / "m.jsonl").stdout.endswith(
+        "  grid: 60 requests at 6 moments, 3 s or a multiple of it apart: the variation is the grid's\n")
+    path = tmp_path / "trace.csv"
+    path.write_text(VIDUR + "0,1,1\n0,1,1\n2,1,1\n6,1,1\n")
+    assert script("traces", path).stdout.endswith(
+        "  grid: 4 requests at 3 moments, 2 s or a multiple of it apart: the variation is in part the grid's\n")
 
 
 def test_brief_is_one_line_a_file(tmp_path):
