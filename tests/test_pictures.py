@@ -292,6 +292,8 @@ def test_chunked_names_points_that_lie_on_one_another():
     assert "all budgets" in words(picture_chunked.draw_chunked([(name, 100.0, 8.0) for name in names]))
     text = picture_chunked.draw_chunked([("64", 900.0, 8.0), ("128", 100.0, 20.0), ("unlimited", 100.0, 20.0)])
     assert "128 or more" in words(text)
+    text = picture_chunked.draw_chunked([("64", 100.0, 8.0), ("128", 100.0, 80.0)])
+    assert {"64", "128"} <= set(words(text)), "one above the other is not on one another"
     assert "no request has a second token" in words(picture_chunked.draw_chunked([("64", 100.0, 0.0)]))
 
 
@@ -381,7 +383,8 @@ def test_measured(results):
         assert x.is_at(at, row["error_percent"])
     hollow = {name.split()[1] for name, elements in series.items() if elements[0].get("class") == "hollow"}
     assert hollow == {"closed_01", "closed_16"}
-    text = picture_measured.draw_measured([("a", "p50_ttft_ms", 100, 121), ("b", "p50_ttft_ms", 100, 119)], ["b"], 20)
+    runs = [("a", "p50_ttft_ms", 100, 121), ("b", "p50_ttft_ms", 100, 119), ("c", "p50_ttft_ms", 100, 150)]
+    text = picture_measured.draw_measured(runs, ["c"], 20)
     groups = ElementTree.fromstring(text).iter(f"{XMLNS}g")
     colours = {group.get("data-series"): group.get("class") for group in groups}
     assert colours["p50_ttft_ms a"] == "bad" and colours["p50_ttft_ms b"] == "good"

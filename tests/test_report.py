@@ -226,6 +226,7 @@ def test_a_refusal_is_no_failure():
     ("raise ValueError('oh')", "This part failed (status 1). ValueError: oh."),
     ("import sys; sys.exit(3)", "This part failed (status 3). It said nothing."),
     ("import sys; sys.stderr.write('two\\nlines\\n'); sys.exit(2)", "This part failed (status 2). Lines."),
+    ("import sys; sys.stderr.write('x: error: a\\nand more\\n'); sys.exit(2)", "This part failed (status 2). And more."),
     ("import os; os.kill(os.getpid(), 9)", "This part was ended by signal 9."),
     ("import time; time.sleep(60)", "Stopped after 0.2 seconds. Run alone, the script has no time limit."),
 ])
@@ -296,6 +297,10 @@ def test_blocks():
         Block("words", "Notice: it grows, x=1."),
     ]
     assert sentences(blocks(printed)) == ["Step 6: the queue", "Notice: it grows, x=1."]
+
+
+def test_a_cell_of_two_words_is_one_cell():
+    assert blocks("run  request 1\na    request 2\n") == [Block("table", [["run", "request 1"], ["a", "request 2"]])]
 
 
 def test_a_table_has_numbers_right_and_a_long_one_is_folded():
