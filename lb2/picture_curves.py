@@ -6,7 +6,7 @@ arrivals within the target, and what is served then.
 """
 
 import orca_curves
-from command_line import progress
+from orca_systems import name
 from svg import LEFT, LINE, MARGIN, RIGHT, axes, draw, group, line, marks, picture, text
 from svg_labels import across, beside, names, segments
 from svg_scales import Panel, Scale, decades
@@ -18,12 +18,8 @@ def curves_data(workload):
     """Target in ms per token, {system: its Points}, {system: the Point of its highest rate within
     the target}.
     """
-    systems = orca_curves.SYSTEMS
-    drawn = progress((orca_curves.curve(system, workload, orca_curves.RATES_RPS) for system in systems), len(systems))
-    curves = dict(zip(systems, drawn))
-    target_ms = 2 * curves[orca_curves.MANY][0].p50_ms_per_token
-    found = progress((orca_curves.highest_within(system, workload, target_ms) for system in systems), len(systems))
-    return target_ms, curves, dict(zip(systems, found))
+    found = orca_curves.results(workload)
+    return found.target_ms, found.points, found.best
 
 
 def factor_words(within):
@@ -33,11 +29,11 @@ def factor_words(within):
     best = {}
     for system, point in within.items():
         known = best.get(system[0], (0, f"{system[0]} level"))
-        best[system[0]] = max(known, (point.rate_rps, orca_curves.name(system)))
+        best[system[0]] = max(known, (point.throughput_rps, name(system)))
     (slow, slow_name), (fast, fast_name) = best["request"], best["iteration"]
-    times = f"{fast_name} carries {fast / slow:.1f} times as much" if slow else "At no rate does request level meet it"
-    return [(f"{slow_name} carries {slow:.2f} requests/s within it", "bad"),
-            (f"{fast_name} carries {fast:.2f} requests/s within it", "good"), (times, "good")]
+    times = f"{fast_name} serves {fast / slow:.1f} times as much" if slow else "At no rate does request level meet it"
+    return [(f"{slow_name} serves {slow:.2f} requests/s within it", "bad"),
+            (f"{fast_name} serves {fast:.2f} requests/s within it", "good"), (times, "good")]
 
 
 def draw_curves(target_ms, curves, within):
@@ -52,18 +48,18 @@ def draw_curves(target_ms, curves, within):
     lines += [one for way in ways.values() for one in segments(panel, way)]
     pieces, words, boxes = [group("ink", "target", across(panel, target_ms))], [], []
     for system, way in ways.items():
-        name, kind = orca_curves.name(system), "bad" if system[0] == "request" else "good"
+        label, kind = name(system), "bad" if system[0] == "request" else "good"
         shape = SHAPES.get(system[1], "circle")
-        pieces.append(group(kind, name, line(panel, way, "thin"), marks(panel, shape, way, "hollow")))
+        pieces.append(group(kind, label, line(panel, way, "thin"), marks(panel, shape, way, "hollow")))
         if within[system].throughput_rps:
             found = [(within[system].throughput_rps, within[system].p50_ms_per_token)]
-            pieces.append(group(kind, f"{name} within", marks(panel, shape, found)))
-        words += beside(panel, *way[-1], name, kind, lines, boxes)
-    said = ", ".join(f"{orca_curves.name(system)} {point.rate_rps:.2f}" for system, point in within.items())
+            pieces.append(group(kind, f"{label} within", marks(panel, shape, found)))
+        words += beside(panel, *way[-1], label, kind, lines, boxes)
+    said = ", ".join(f"{name(system)} {point.throughput_rps:.2f}" for system, point in within.items())
     best = factor_words(within)
     return picture(
         "Which load does each scheduler carry?",
-        f"Requests per second within {target_ms:.1f} ms per output token: {said}; {best[2][0]}.",
+        f"Requests served per second within {target_ms:.1f} ms per output token: {said}; {best[2][0]}.",
         560,
         text(MARGIN, 68, f"GPT-3 13B on an A100, modelled; target {target_ms:.1f} ms"),
         *(text(MARGIN, 68 + LINE * row, *line) for row, line in enumerate(best, start=1)),

@@ -14,7 +14,7 @@ THICK = 26
 
 def waste_data(workload):
     """{requests per second: its orca_waste.Waste}."""
-    return {rate: orca_waste.at_rate(workload, rate) for rate in orca_waste.RATES_RPS}
+    return {rate: run.waste for rate, run in orca_waste.results(workload).items()}
 
 
 def draw_waste(wastes):
