@@ -17,7 +17,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from command_line import add_time_unit, count, parser_of
+from command_line import add_time_unit, count, parser_of, same_file
 from inputs import BadInput, Requests
 from orca_model import MAX_SEQ_TOKENS
 from sources import load_trace
@@ -51,7 +51,7 @@ def chosen_workload(args):
     """The Workload that the arguments of a script ask for. Raises BadInput or OSError."""
     if args.seed is None:
         return load_workload(args.requests, args.first, args.time_unit)
-    if args.requests.resolve() != RECORDED:
+    if not same_file(args.requests, RECORDED):
         raise BadInput("--seed draws a workload of its own: give it or --requests, not both")
     requests, arrivals_s = draw_workload(Random(args.seed))
     return Workload(Requests(*(column[: args.first] for column in requests)), arrivals_s[: args.first])

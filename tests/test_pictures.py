@@ -22,16 +22,18 @@ import picture_tune
 import pytest
 import static
 import svg
-from common import Requests, percentile
+from common import percentile
 from cost_model import Costs
 from fixture import LAB, SHIPPED, files, read_pairs, script
+from inputs import Requests
 from orca_reservation import CAPACITY_TOKENS
 from orca_workload import RECORDED, Workload, load_workload
 from picture_reader import XMLNS, assert_drawn, bars, description, marks, panel_of, points, words
 from queueing import at_rate, unit_arrivals
 from sources import load_trace
 
-NAMES = ["chunked.svg", "clocked.svg", "deadlock.svg", "measured.svg", "orca_curves.svg", "orca_reservation.svg", "preemption.svg",
+NAMES = ["chunked.svg", "clocked.svg", "deadlock.svg", "measured.svg", "orca_curves.svg", "orca_reservation.svg",
+         "preemption.svg",
          "prefix.svg", "queue.svg", "slots.svg", "steps.svg", "ttft.svg", "tune.svg", "waste.svg"]
 SCRIPTS = ["static", "continuous", "compare", "queueing", "tune", "paged_preemption", "paged_prefix", "paged_chunked",
            "orca_waste", "orca_curves", "orca_reservation", "plan_measured"]
@@ -131,16 +133,6 @@ def test_a_long_list_is_shown_by_its_beginning(slots):
     assert text.count('class="paper" d=') == 2 and "torn" not in text
     assert f"the first {x.high:,.4g} seconds" in text and "times the throughput" in text
     assert 'class="paper" d=' not in committed("slots.svg"), "a whole list has no torn edge"
-
-
-def test_capacity_is_what_a_long_list_approaches(shipped):
-    """By hand: 45 ms a request. And the shipped list 200 times over, all there at once, by the scheduler itself."""
-    assert picture_queue.capacity_rps(Requests([100], [10]), 2) == pytest.approx(1000 / 45)
-    from_costs = picture_queue.capacity_rps(Requests([100], [10]), 2, Costs(step_us_per_sequence=1000))
-    assert from_costs == pytest.approx(1000 / 55), "10 passes of 10 ms for 2, and 5 ms"
-    many = Requests(shipped.prompt_tokens * 200, shipped.output_tokens * 200)
-    span_us = max(picture_slots.continuous.schedule(many, 32).finished_us)
-    assert 20_000e6 / span_us == pytest.approx(picture_queue.capacity_rps(shipped, 32), rel=0.005)
 
 
 def test_queue(results, shipped):

@@ -101,7 +101,7 @@ def test_sentences_are_paragraphs_and_tables_are_tables(mine):
 def test_what_is_not_about_the_readers_requests_has_a_badge(mine):
     text, printed, _ = mine
     badges = [words for words in Page(text).words["p"] if words.startswith("Recorded")]
-    assert len(badges) == 5 and badges[-1] == "Recorded runs of a real server, not yours"
+    assert len(badges) == 5 and badges[-1] == "Recorded runs of real servers, not yours"
     assert badges[0] == "Recorded requests, not yours (record 0: gap, the seconds since the arrival before, is missing)"
     assert "The second lab's part: recorded requests, not yours" in printed
 
