@@ -71,7 +71,8 @@ def load_workload(path, first=None, time_unit=None):
         own_rps = (len(trace.arrivals_us) - 1) * 1e6 / trace.arrivals_us[-1]
         arrivals_s = [arrival / 1e6 * own_rps for arrival in trace.arrivals_us]
     else:
-        raise BadInput(f"{path}: no two moments of arrival in it, and this lab needs them; it holds {trace}")
+        found = "no arrivals" if trace.arrivals_us is None else "one moment of arrival for all"
+        raise BadInput(f"{path}: {found}, and this lab needs them: a gap in each record, or a trace with arrivals")
     for position, (prompt, output) in enumerate(zip(*trace.requests)):
         if prompt + output > MAX_SEQ_TOKENS:
             raise BadInput(
