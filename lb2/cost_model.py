@@ -66,7 +66,7 @@ REQUIRED = {  # key, in ms: field of Costs, in us
 }
 OPTIONAL = {"context_ms_per_token": "context_us_per_token", "hidden_ms": "hidden_us"}
 POINTS = "step_ms_at"  # 1:8.05,8:8.41,16:8.8 = ms of a step by sequences; step_ms is then the straight line near it
-LIMITS = ("max_num_seqs", "max_num_batched_tokens", "kv_tokens")
+LIMITS = ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "measured_sequences", "measured_prompt_tokens")
 SCHEDULERS = ("synchronous", "asynchronous")
 
 
@@ -77,6 +77,8 @@ class Server(NamedTuple):
     max_num_seqs: int = None
     max_num_batched_tokens: int = None
     kv_tokens: int = None
+    measured_sequences: int = None  # the most at once in the runs that the costs were fitted to
+    measured_prompt_tokens: int = None  # the longest prompt in them
 
 
 def load_costs(path):

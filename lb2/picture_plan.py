@@ -99,8 +99,13 @@ def draw_plan(limits, target_ms, measure="p99 TTFT", today_rps=None, capacity_rp
     slower_rps: the answer if every step takes 10 % longer, or None.
     """
     words = verdicts(target_ms, measure, today_rps, capacity_rps, answer, slower_rps, no_edge)
-    top = 152 + LINE * len(words)
+    said = f"{'; '.join(line[0] for line in words)}; target {measure} {target_ms:,.12g} ms."
+    written = [text(MARGIN, 68 + LINE * row, *line) for row, line in enumerate(words, start=1)]
     points = [point for some in limits.values() for point in some]
+    if not points:  # no load was tried: one request alone misses the target
+        lonely = text(MARGIN, 68, f"Target {target_ms:,.12g} ms; one request alone misses a target")
+        return picture("Which load meets the target?", said, 120 + LINE, lonely, *written)
+    top = 152 + LINE * len(words)
     x = Scale(0, 1.04 * max(*(point[0] for point in points), today_rps or 0, capacity_rps or 0), LEFT, RIGHT - 74)
     panel = Panel("p99", x, decades([target_ms, *(ms for point in points for ms in point[1:])], top + 250, top))
     best, answer_rps = answer or (None, None)
@@ -115,10 +120,10 @@ def draw_plan(limits, target_ms, measure="p99 TTFT", today_rps=None, capacity_rp
         labels += beside(panel, *some[-1][:2], str(limit), "good" if limit == best else "tick", lines, boxes)
     return picture(
         "Which load meets the target?",
-        f"{'; '.join(line[0] for line in words)}; target {measure} {target_ms:,.12g} ms.",
+        said,
         top + 312,
         text(MARGIN, 68, f"Target {target_ms:,.12g} ms; bands: the middle 18 of 20 replays"),
-        *(text(MARGIN, 68 + LINE * row, *line) for row, line in enumerate(words, start=1)),
+        *written,
         zone(panel, capacity_rps),
         draw(panel, axes(panel, "requests per second", f"{measure}, ms, log scale", rise=58),
              *quiet, group("ink", "target", across(panel, target_ms)), *bright,

@@ -32,7 +32,7 @@ from plan_bench import load_benches
 from plan_fit import Fit, fit
 from plan_overhead import ENOUGH, Overhead, alone_in, overhead_of
 from plan_samples import Sample, mean_sequences, step_samples, typical_samples
-from plan_words import said
+from plan_words import most_sequences, said
 
 BUDGET = 2048  # vLLM's max_num_batched_tokens where nothing else is known
 LEAST_BUDGET = 64  # with a smaller one hardly a prompt goes through in one step
@@ -166,7 +166,8 @@ def main():
     args = parser.parse_args()
     benches = [bench for path in args.benches for bench in load_benches(path)]
     found = calibrated(benches, args.max_num_batched_tokens)
-    server = Server(found.asynchronous is not False, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)
+    server = Server(found.asynchronous is not False, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens,
+                    round(most_sequences(found)), max(tokens for bench in benches for tokens in bench.prompt_tokens))
     text = costs_line(found.costs, server)
     parsed("costs.txt", text)  # what is written can be read
     save(args.out, {"costs.txt": text})

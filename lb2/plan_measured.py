@@ -23,7 +23,8 @@ from cost_model import Server, costs_line, load_costs, load_server
 from inputs import BadInput
 from plan_bench import load_benches
 from plan_calibrate import BUDGET, calibrated
-from plan_play import BLOCK_SIZE, MEASURES, OWN_BLOCKS, measured, predicted
+from plan_engine import LEAST_KV_TOKENS
+from plan_play import MEASURES, measured, predicted
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known
@@ -177,9 +178,8 @@ def parser():
 
 def server_of(args):
     """The Server that the options describe, and for the rest the costs file."""
-    least = (1 + OWN_BLOCKS) * BLOCK_SIZE
-    if args.kv_tokens is not None and args.kv_tokens < least:
-        raise BadInput(f"--kv-tokens: expected at least {least}, found {args.kv_tokens}")
+    if args.kv_tokens is not None and args.kv_tokens < LEAST_KV_TOKENS:
+        raise BadInput(f"--kv-tokens: expected at least {LEAST_KV_TOKENS}, found {args.kv_tokens}")
     known = load_server(args.costs)
     asynchronous = not args.synchronous if args.synchronous or args.asynchronous else known.asynchronous
     told = Server(asynchronous, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)

@@ -11,10 +11,9 @@ server empty and is scheduled alone, and the others come while it is prefilled.
 import paged_fast
 from common import percentile, percentile_of_counts
 from inputs import BadInput, Requests
+from plan_engine import BLOCK_SIZE, blocks_of
 
 MEASURES = ["p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p99_itl_ms", "p99_tpot_ms", "throughput_tps"]
-BLOCK_SIZE = 16
-OWN_BLOCKS = 1  # of the cache that vLLM logs: the recorded servers with 400 blocks have 399 to give
 
 
 def measured(bench):
@@ -50,9 +49,8 @@ def played(bench, costs, asynchronous, max_num_seqs, max_num_batched_tokens, kv_
     if not bench.closed and bench.starts_s is None:
         raise BadInput(f"{bench.name}: an open loop without start times cannot be played")
     arrivals_us = list(range(len(bench.ttfts_s))) if bench.closed else [round(1e6 * start) for start in bench.starts_s]
-    limits = {"kv_blocks": kv_tokens // BLOCK_SIZE - OWN_BLOCKS} if kv_tokens else {}
     return paged_fast.schedule(
         Requests(bench.prompt_tokens, bench.output_tokens), max_num_seqs, arrivals_us, costs,
-        block_size=BLOCK_SIZE, max_num_batched_tokens=max_num_batched_tokens, asynchronous=asynchronous,
-        clients=bench.clients if bench.closed else None, overhead_us=costs.overhead_us, **limits,
+        kv_blocks=blocks_of(kv_tokens), block_size=BLOCK_SIZE, max_num_batched_tokens=max_num_batched_tokens, asynchronous=asynchronous,
+        clients=bench.clients if bench.closed else None, overhead_us=costs.overhead_us,
     )

@@ -143,4 +143,5 @@ def missing(benches, found):
 
 
 def most_sequences(found):
+    """The most sequences that emitted a token in one step of the runs."""
     return max(sample.sequences / sample.steps for sample in found.samples)

@@ -453,7 +453,7 @@ def test_what_is_written_is_read(tmp_path):
     path = tmp_path / "costs.txt"
     near(load_costs(path), BENT)
     assert load_costs(path).step_points[0][0] == 1 and path.read_text().count("\n") == 1
-    assert load_server(path) == Server(True, 32, 2048, 8000)
+    assert load_server(path) == Server(True, 32, 2048, 8000, 16, 1963)
 
 
 @pytest.mark.parametrize("costs", [

@@ -1,366 +1,397 @@
-"""plan and measured: three requests by hand, the interval of a p99, monotone or not, and the answers that are words."""
+"""The script plan.py: its answers as words and files, each warning from both sides, its options, its processes."""
 
 import csv
-import gzip
 import json
 import math
-import random
+import os
 import re
-from fractions import Fraction
+import signal
+import subprocess
+import sys
+import time
+from itertools import accumulate
 
-import paged
 import plan
 import pytest
-from bench_file import bench
-from common import Requests, load_requests
-from cost import Costs
-from fixture import ROOT, SHIPPED, files, read_pairs, script
+from command_line import run
+from fixture import LAB, ROOT, files, heed_ctrl_c, read_pairs
+from inputs import BadInput
+from plan_processes import in_processes
+from plan_results import HEADER, picture_of
 
-THREE = Requests([20, 20, 20], [1, 1, 1])  # 1 ms of prefill and one pass of 8: 9 ms each
-
-
-def problem(requests, arrivals_us, ttft_ms=200.0, tpot_ms=50.0, costs=Costs(), budget=2048):
-    return plan.Problem(requests, arrivals_us, None, costs, budget, paged.UNLIMITED, ttft_ms, tpot_ms)
+PUBLIC = ROOT / "fixtures" / "public"
+LAB_COSTS = "prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0"
 
 
-def rows(out):
-    with open(out / "plan.csv", newline="") as file:
+@pytest.fixture
+def planned(tmp_path, monkeypatch, capsys):
+    """Runs plan.main() in this process with --synchronous, one limit and one process unless others are given."""
+
+    def runs(*arguments, requests=None, costs=None):
+        given = ["plan.py", "--out", str(tmp_path / "out"), "--processes", "1", *map(str, arguments)]
+        if "--max-num-seqs" not in given:
+            given += ["--max-num-seqs", "8"]
+        if costs is not None:
+            (tmp_path / "costs.txt").write_text(costs)
+            given += ["--costs", str(tmp_path / "costs.txt")]
+        if requests is not None:
+            (tmp_path / "trace.json").write_text(json.dumps(requests))
+            given += ["--requests", str(tmp_path / "trace.json")]
+        monkeypatch.setattr(sys, "argv", given)
+        plan.main()
+        lines = capsys.readouterr().out
+        assert all(len(line) <= 100 for line in lines.splitlines() if not line.startswith("plan.txt")) or "{" in lines
+        return " ".join(lines.split())
+
+    return runs
+
+
+def pairs_of(tmp_path):
+    return read_pairs(tmp_path / "out" / "plan.txt")
+
+
+def rows_of(tmp_path):
+    with open(tmp_path / "out" / "plan.csv", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def write(path, requests, arrivals_ms=None):
-    records = [{"prompt_tokens": p, "output_tokens": o} for p, o in zip(*requests)]
-    for record, arrival in zip(records, arrivals_ms or []):
+def records(prompts, outputs, arrivals=None):
+    made = [{"prompt_tokens": p, "output_tokens": o} for p, o in zip(prompts, outputs)]
+    for record, arrival in zip(made, arrivals or []):
         record["arrival_ms"] = arrival
-    path.write_text(json.dumps(records))
-    return path
+    return made
 
 
-# --- by hand ------------------------------------------------------------------------------------------------------
+STEADY = records([20] * 40, [3] * 40, range(0, 4000, 100))  # 10 requests/s of 25 ms each
+
+UNEVEN = records([20, 90, 200] * 15, [3, 40, 7] * 15, [100 * i - 60 * (i % 3 == 2) for i in range(45)])
 
 
-def test_an_open_loop_of_three_worked_by_hand(tmp_path):
-    """Arrivals 100 ms apart, one slot, 9 ms each. At load L they are 100 / L apart: with d = 9 - 100 / L > 0 the second
-    waits d and the third 2 d, and p99 = 9 + d + 0.98 d. Within 10 ms: d <= 0.50505, L <= 11.77. The rungs of 5 % there are
-    11.467 (1.05^50) and 12.041, so the answer is 11.467 times 10 requests/s."""
-    path = write(tmp_path / "trace.json", THREE, [0, 100, 200])
-    done = script("plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--out", tmp_path)
-    assert done.returncode == 0
-    gap = 9 - round(100_000 / 11.467) / 1000
-    assert read_pairs(tmp_path / "plan.txt") == {
-        "max_num_seqs": "1", "max_rps": "114.670", "p99_ttft_ms": f"{9 + 1.98 * gap:.2f}", "p99_tpot_ms": "0.00",
-        "throughput_tps": f"{3000 / 27:.2f}",
-    }
-    assert [(row["load"], row["meets"]) for row in rows(tmp_path)][-2:] == [("11.467", "true"), ("12.041", "false")]
-    assert all(row["p99_ttft_high_ms"] == "" for row in rows(tmp_path)), "three requests bound nothing"
+# --- answers ----------------------------------------------------------------------------------------
 
 
-def test_a_closed_loop_of_three_worked_by_hand():
-    """One client: 9 ms each. Two: the first two share an iteration, 10 ms, the third has 9; p99 of 9, 10, 10 is 10."""
-    assert plan.closed_loop(problem(THREE, None), 1).p99_ttft_ms == 9
-    assert plan.closed_loop(problem(THREE, None), 2).p99_ttft_ms == 10
-    assert plan.largest_closed(problem(THREE, None, ttft_ms=9.5), 256)[0].max_num_seqs == 1
-    best, everyone = plan.largest_closed(problem(THREE, None), 256)
-    assert (best.max_num_seqs, everyone) == (3, True)
+def test_the_answer_stands_in_words_and_in_both_files(planned, tmp_path):
+    """Equal requests at equal gaps: one slot of 25 ms carries 40 a second, and no line forms below that. With 24 ms for
+    TTFT: no edge. With bursts of two, the second waits 25 ms: an edge there is none either, it misses or meets always."""
+    said = planned("--target-ttft-ms", 30, "--max-num-seqs", 1, requests=STEADY)
+    assert "no edge found" in said and "about 40 requests/s" in said
+    pairs = pairs_of(tmp_path)
+    assert pairs["open"] == "no_edge" and pairs["trace"] == "trace.json" and pairs["trace_rps"] == "10"
+    assert not {"max_rps", "max_num_seqs", "ttft_ms", "slower_max_rps"} & set(pairs), "no number that could be taken for one"
 
 
-def test_tpot_worked_by_hand():
-    """Two requests, one token and three: the first has no TPOT; the second's tokens come 8 ms apart, and 9 ms apart where
-    the third request's prefill comes between: (8 + 9) / 2."""
-    two = problem(Requests([20, 20], [1, 3]), [0, 0])
-    assert plan.at_load(problem(Requests([20, 20, 20], [1, 3, 1]), [0, 0, 11_000]), 4, 1.0).p99_tpot_ms == 8.5
-    assert plan.play(two, 2, [0, 0])[1] == [8_000.0]
+def test_an_answer_has_a_range_a_slower_one_and_rows(planned, tmp_path):
+    arrivals = [100 * i - 60 * (i % 3 == 2) for i in range(60)]
+    said = planned("--target-ttft-ms", 30, "--max-num-seqs", 1, requests=records([20] * 60, [3] * 60, arrivals))
+    pairs, rows = pairs_of(tmp_path), rows_of(tmp_path)
+    assert pairs["open"] == "answer" and list(rows[0]) == HEADER
+    mine = [row for row in rows if (row["search"], row["steps"], row["rps"]) == ("open", "1.0", pairs["max_rps"])]
+    assert mine[0]["meets"] == "true" and mine[0]["replays"] == mine[0]["replays_met"] == "20"
+    assert float(mine[0]["ttft_low_ms"]) <= float(mine[0]["ttft_high_ms"]) <= 30
+    assert f"Open loop: {pairs['max_rps']} requests/s with max_num_seqs 1, " in said and "middle 18 of 20 replays" in said
+    slower = [row for row in rows if (row["search"], row["steps"], row["rps"]) == ("open", "1.1", pairs["slower_max_rps"])]
+    assert slower[0]["meets"] == "true" and float(pairs["slower_max_rps"]) < float(pairs["max_rps"])
+    assert f"10 % longer: {pairs['slower_max_rps']} requests/s" in said
+    assert {row["search"] for row in rows} == {"open", "around", "closed"}
+    assert float(pairs["max_rps"]) <= 40
 
 
-def test_each_target_and_the_overhead_count():
-    """One request of 1 ms of prefill and 8 ms a step: TTFT 9 ms, and 4 more where the network takes them; TPOT 8 ms."""
-    alone = Requests([20], [5])
-    assert plan.closed_loop(problem(alone, None, ttft_ms=9, tpot_ms=8), 1).meets
-    assert not plan.closed_loop(problem(alone, None, ttft_ms=8.99, tpot_ms=8), 1).meets
-    assert not plan.closed_loop(problem(alone, None, ttft_ms=9, tpot_ms=7.99), 1).meets
-    point = plan.closed_loop(problem(alone, None, costs=Costs(overhead_us=4_000)), 1)
-    assert (point.p99_ttft_ms, point.p99_tpot_ms) == (13, 8)
+def test_infeasible_is_words(planned, tmp_path):
+    said = planned("--target-ttft-ms", 8, requests=STEADY)
+    assert "Infeasible: each request alone on the server has a p99 TTFT 9 ms and TPOT 8 ms" in said
+    assert pairs_of(tmp_path)["open"] == pairs_of(tmp_path)["closed"] == "infeasible"
+    assert "max_rps" not in pairs_of(tmp_path) and len(rows_of(tmp_path)) == 0
+    assert "Infeasible" not in planned("--target-ttft-ms", 20, requests=STEADY)
 
 
-def test_the_closed_loop_is_step_8s():
-    """tune's largest concurrency, with its memory, budget and TPOT unlimited."""
-    requests = load_requests(SHIPPED)
-    best, _ = plan.largest_closed(problem(requests, None, tpot_ms=math.inf, budget=paged.UNLIMITED), 256)
-    assert best.max_num_seqs == 14 and f"{best.throughput_tps:.2f}" == "1137.40"
+def test_requests_at_one_moment_are_why_there_is_no_load(planned, tmp_path):
+    """Pairs at one moment of one slot: the second waits 25 ms at any rate."""
+    pairs = records([20] * 40, [3] * 40, [200 * (i // 2) + (i > 19) for i in range(40)])
+    said = planned("--target-ttft-ms", 20, "--max-num-seqs", 1, requests=pairs)
+    assert "Open loop: no load is accepted, down to 0.0" in said and "Up to 2 requests arrive at one moment" in said
+    assert pairs_of(tmp_path)["open"] == "none" and "max_rps" not in pairs_of(tmp_path)
 
 
-def test_replicas_worked_by_hand(tmp_path):
-    """Four requests of 9 ms, 4 ms apart, one slot a server. One server: the waits grow to 15 ms. Two: each gets one every
-    8 ms, waits 0 and 1 ms, p99 within 10. Dealt in turn, not to the idle one."""
-    path = write(tmp_path / "trace.json", Requests([20] * 4, [1] * 4), [0, 4, 8, 12])
-    said = script(
-        "plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--replicas", "--out", tmp_path
-    ).stdout
-    assert "Replicas: 2, each with max_num_seqs 1, for 250.000 requests/s" in said
+def test_limits_that_never_bind_are_one_line(planned, tmp_path):
+    said = planned("--max-num-seqs", 1, 2, 64, 128, "--target-ttft-ms", 40, requests=STEADY)
+    most = re.search(r"64 and 128 are alike: never more than (\d+) ran at once", said)
+    assert most and 2 < int(most[1]) <= 64
+    assert "Requests/s by max_num_seqs: 1: " in said and ", 64: " in said and "128: " not in said
+    assert "alike" not in planned("--max-num-seqs", 1, 2, "--target-ttft-ms", 40, requests=STEADY)
 
 
-# --- the uncertainty of a p99 -------------------------------------------------------------------------------------
+def test_alike_limits_have_the_same_answer_when_they_are_alone(planned, tmp_path):
+    answers = []
+    for limits in ((64, 128), (64,)):
+        planned("--max-num-seqs", *limits, "--target-ttft-ms", 60, "--up-to", 1, requests=UNEVEN)
+        answers.append(pairs_of(tmp_path)["max_rps"])
+    assert answers[0] == answers[1]
 
 
-def at_most(k, n):
-    """P(at most k of n values above the p99), exactly."""
-    return sum(math.comb(n, i) * 99 ** (n - i) for i in range(k + 1)) / Fraction(100**n)
+def test_of_limits_that_carry_the_same_the_smallest_is_the_plan(planned, tmp_path):
+    planned("--max-num-seqs", 256, 32, 64, "--target-ttft-ms", 60, "--up-to", 1, requests=UNEVEN)
+    rows = [row for row in rows_of(tmp_path) if row["search"] == "open" and row["steps"] == "1.0" and row["meets"] == "true"]
+    best = max(float(row["rps"]) for row in rows)
+    assert pairs_of(tmp_path)["max_num_seqs"] == min((row["max_num_seqs"] for row in rows if float(row["rps"]) == best), key=int)
 
 
-@pytest.mark.parametrize("n", [368, 500, 1000, 1999])
-def test_equal_tails_against_exact_binomials(n):
-    low, high = plan.p99_ranks(n)
-    assert 1 - at_most(n - low, n) <= Fraction(25, 1000) < 1 - at_most(n - low - 1, n), "low is the largest that holds"
-    assert at_most(n - high, n) <= Fraction(25, 1000) < at_most(n - high + 1, n), "high is the smallest that holds"
+def test_a_closed_loops_result_is_played_as_its_lengths(planned, tmp_path):
+    answers = []
+    for name in ("closed16.json", "lengths.json"):
+        said = planned("--requests", PUBLIC / "closed_loop_as_trace" / name, "--costs", PUBLIC / "closed_loop_as_trace/costs.txt",
+                       "--target-ttft-ms", 100, "--max-num-seqs", 32, "--up-to", 2, "--percentile", 90)
+        answers.append({key: value for key, value in pairs_of(tmp_path).items() if key != "trace"})
+        assert ("result of a closed loop" in said) == (name == "closed16.json")
+        assert ("with its own 16 clients: p90 TTFT" in said) == (name == "closed16.json")
+    assert answers[0] == answers[1] and answers[0]["open"] == "answer"
 
 
-def test_known_ranks():
-    """From 299 numbers the largest bounds the p99 with 95 % (0.99^299 = 0.0495, 0.99^298 = 0.0500); equal tails from 368."""
-    assert plan.p99_ranks(298)[1] is None and plan.p99_ranks(299)[1] == 299
-    assert plan.p99_ranks(367)[1] == 367 and plan.p99_ranks(368)[1] == 368
-    assert plan.p99_ranks(1) == (1, None) and plan.p99_ranks(100) == (97, None)
-    assert plan.p99_ranks(1000) == (983, 997)
-    assert plan.p99_ranks(100_000)[0] < 99_000 < plan.p99_ranks(100_000)[1]
-    for n in (299, 320, 367):
-        low, _ = plan.p99_ranks(n)
-        assert at_most(n - low, n) - at_most(0, n) >= Fraction(95, 100) > at_most(n - low - 1, n) - at_most(0, n)
+def test_a_measured_run_stands_beside_its_prediction(planned, tmp_path):
+    said = planned("--requests", PUBLIC / "self_timed_cap" / "run.json")
+    assert said.startswith("DISAGREEMENT: the TTFT and TPOT that was measured lies outside")
+    assert "at its own 4.11 requests/s: p99 TTFT 65.3 ms measured, " in said
+    assert "check" in {row["search"] for row in rows_of(tmp_path)}
+    agreeing = "prefill_ms_per_token=0.1 step_ms=10 step_ms_per_sequence=0.5 overhead_ms=5"
+    said = planned("--requests", PUBLIC / "self_timed_cap" / "run.json", "--synchronous", costs=agreeing)
+    assert "DISAGREEMENT" not in said and said.startswith("This file is a measured run")
+    assert "measured run" not in planned("--first", 20, "--requests", PUBLIC / "self_timed_cap" / "run.json", costs=agreeing)
 
 
-def test_the_interval_covers_the_p99_as_often_as_it_says():
-    """Uniform numbers have the p99 0.99. Of 300 intervals of 1000 numbers, 95 % or a little more hold it (fixed seeds)."""
-    held = 0
-    for seed in range(300):
-        r = random.Random(seed)
-        _, low, high = plan.p99_interval([r.random() for _ in range(1000)])
-        held += low <= 0.99 <= high
-    assert 0.93 <= held / 300 <= 0.99
+def test_a_run_that_missed_below_the_answer_contradicts_it(planned, monkeypatch):
+    """The run's own p99 TTFT is 65.3 ms at 4.11/s. A server three times as fast promises more than that at 60 ms."""
+    said = planned("--requests", PUBLIC / "self_timed_cap" / "run.json", "--target-ttft-ms", 60, costs=LAB_COSTS)
+    assert "DISAGREEMENT: the run itself missed a target at its own 4.11 requests/s, and the plan allows" in said
+    said = planned("--requests", PUBLIC / "self_timed_cap" / "run.json", "--target-ttft-ms", 70, costs=LAB_COSTS)
+    assert "the run itself missed" not in said
 
 
-# --- monotone, and not --------------------------------------------------------------------------------------------
+# --- what decides, from both sides ------------------------------------------------------------------
 
 
-def test_with_one_slot_no_wait_shrinks_as_load_grows():
-    """First come, first served, one at a time: a wait is a sum of service times less a time that only shrinks (Lindley)."""
-    for seed in range(60):
-        r = random.Random(seed)
-        n = r.randint(2, 30)
-        requests = Requests([r.randint(1, 400) for _ in range(n)], [r.randint(1, 9) for _ in range(n)])
-        arrivals = sorted(r.randint(0, 900_000) for _ in range(n))
-        tried = [
-            plan.at_load(problem(requests, [a - arrivals[0] for a in arrivals]), 1, load)
-            for load in (0.5, 1.0, 1.7, 4.0)
-        ]
-        p99s = [point.p99_ttft_ms for point in tried]
-        assert all(a <= b + 0.002 for a, b in zip(p99s, p99s[1:])), f"seed {seed}: arrivals are rounded to 1 us"
+def test_made_up_costs_and_unlimited_memory(planned):
+    said = planned(requests=STEADY)
+    assert "Made-up costs" in said and "Memory is taken as unlimited" in said
+    said = planned("--kv-tokens", 10_000, requests=STEADY, costs=LAB_COSTS)
+    assert "Made-up" not in said and "unlimited" not in said.split("plan.txt")[0]
 
 
-def test_with_several_slots_more_load_can_shorten_the_tail():
-    """Three requests in two slots: (prompt, output) = (160, 4), (180, 2), (100, 1) at 0, 19 and 35 ms.
-
-    At this load the first runs to 16 and 24 ms, the second joins, 24 + 9 + 8 = 41, both end at 49, and only then the third
-    is admitted: TTFT 49 + 5 + 8 - 35 = 27. At 1.25 times the load the second arrives at 15.2 and joins at 16, 16 + 9 + 8 = 33,
-    ends at 41, and the third, which came at 28, has its slot then: 41 + 5 + 8 - 28 = 26. So a search must not bisect.
-    """
-    requests, arrivals = Requests([160, 180, 100], [4, 2, 1]), [0, 19_000, 35_000]
-    slower, faster = (plan.at_load(problem(requests, arrivals), 2, load).p99_ttft_ms for load in (1.0, 1.25))
-    assert faster < slower
+def test_beyond_what_calibration_saw(planned):
+    said = planned(requests=STEADY, costs=LAB_COSTS + " measured_sequences=2 measured_prompt_tokens=19")
+    assert "Extrapolated: up to" in said and "Extrapolated: 40 of 40 prompts are longer than 19 tokens" in said
+    assert "Extrapolated" not in planned(requests=STEADY, costs=LAB_COSTS + " measured_sequences=40 measured_prompt_tokens=20")
+    assert "Extrapolated" not in planned(requests=STEADY, costs=LAB_COSTS)
 
 
-# --- answers that are words ---------------------------------------------------------------------------------------
+def test_a_percentile_of_few_requests(planned):
+    assert "The p99 of 40 requests is told by the slowest one of them" in planned(requests=STEADY)
+    assert "told by" not in planned("--percentile", 50, requests=STEADY)
+    assert "told by" not in planned("--percentile", 90, requests=STEADY + STEADY[:10])
+    assert "The p90 of 40 requests is told by the 4 slowest of them, so it is not firm. Record 50 or more." in \
+        planned("--percentile", 90, requests=STEADY)
 
 
-def test_infeasible(tmp_path):
-    said = script("plan", "--target-ttft-ms", 5, "--out", tmp_path, "--replicas").stdout
-    assert "Infeasible: one request alone misses a target" in said
-    assert "Replicas: the file has no rate of its own" in said
-    assert (
-        tmp_path / "plan.txt"
-    ).read_text() == "max_num_seqs=0 max_rps=0.000 p99_ttft_ms=0.00 p99_tpot_ms=0.00 throughput_tps=0.00\n"
-    assert rows(tmp_path) == []
+def test_arrivals_on_a_grid(planned, tmp_path):
+    said = planned("--requests", PUBLIC / "grid_3s" / "m.jsonl")
+    assert "on a grid of 3 s: 60 requests at 6 moments, up to 10 at one" in said and "see --spread" in said
+    assert pairs_of(tmp_path)["open"] == "none"
+    said = planned("--requests", PUBLIC / "grid_3s" / "m.jsonl", "--spread")
+    assert "spread evenly over the 3 s" in said and "on a grid" not in said and pairs_of(tmp_path)["open"] != "none"
+    assert "grid" not in planned(requests=STEADY)
+    with pytest.raises(BadInput, match="--spread is for arrivals on a grid"):
+        planned("--spread", requests=STEADY)
 
 
-def test_no_edge(tmp_path):
-    """Thirty requests that meet a generous target at every load up to that at which all come within a step (30 in 8 ms, of
-    one in 10 ms: 37.5 times); and one request, which nothing can delay."""
-    path = write(tmp_path / "a.json", Requests([10] * 30, [2] * 30), [10 * i for i in range(30)])
-    said = script("plan", "--requests", path, "--max-num-seqs", 4, 64, "--out", tmp_path / "a").stdout
-    assert said.count("no edge found up to 38.833 times its own rate, where all arrive within one step") == 2
-    assert "Closed loop: no edge found up to 30 clients" in said
-    path = write(tmp_path / "b.json", Requests([10], [2]))
-    said = script("plan", "--requests", path, "--max-num-seqs", 4, "--out", tmp_path / "b").stdout
-    assert "Closed loop: no edge found up to 1 clients" in said and "where all arrive within one step" in said
+def test_prefix_caching_is_said_and_can_be_turned_off(planned, tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(json.dumps({"timestamp": 500 * i, "input_length": 1025, "output_length": 3, "hash_ids": [0, 1, 9 + i]})
+                             + "\n" for i in range(20)))
+    assert "Prefix caching is on" in planned("--requests", trace) and pairs_of(tmp_path)["prefix_caching"] == "on"
+    assert "Prefix" not in planned("--requests", trace, "--no-prefix-caching") and pairs_of(tmp_path)["prefix_caching"] == "off"
 
 
-def test_requests_that_arrive_together_cannot_be_thinned_out(tmp_path):
-    """Two and two at one moment, one slot: the second of each waits 9 ms at any load, and with any number of servers fewer
-    than two."""
-    path = write(tmp_path / "trace.json", Requests([20] * 4, [1] * 4), [0, 0, 50, 50])
-    said = script(
-        "plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 1, "--replicas", "--out", tmp_path
-    ).stdout
-    assert re.search(r"max_num_seqs 1: no load down to 0\.00\d+ times its own rate meets the targets", said)
-    assert "Replicas: 2, each" in said
-    loads = [float(row["load"]) for row in rows(tmp_path)]
-    assert all(b / a == pytest.approx(1.98, abs=0.01) for a, b in zip(loads[-5:], loads[-4:])), "it looks by halves"
+def test_a_trace_of_few_bursts_is_too_short(planned, tmp_path):
+    """Fifty requests 10 ms apart, fifty 100 ms apart, and so on, three times; and equal gaps, which have no memory."""
+    arrivals = list(accumulate(10 if i // 50 % 2 else 100 for i in range(300)))
+    said = planned("--target-ttft-ms", 400, "--max-num-seqs", 2, "--up-to", 1, requests=records([20] * 300, [3] * 300, arrivals))
+    assert re.search(r"the slowest requests lie in [1-4] places? of the trace\. It is too short", said)
+    pairs, rows = pairs_of(tmp_path), [row for row in rows_of(tmp_path) if row["search"] == "open" and row["steps"] == "1.0"]
+    met = sorted(float(row["rps"]) for row in rows if row["meets"] == "true")
+    assert pairs["open"] == "answer" and float(pairs["max_rps"]) <= met[-1] / 1.07, "two steps below what all replays meet"
+    assert "too short to know" not in planned("--target-ttft-ms", 30, "--max-num-seqs", 1, requests=STEADY)
 
 
-def test_the_closed_loop_stops_at_the_first_miss(monkeypatch):
-    """Two clients miss the target; that three would meet it again does not count."""
-    met = {1: True, 2: False, 3: True}
-    monkeypatch.setattr(plan, "closed_loop", lambda _, clients: plan.Point(clients, 0, 0, 0, 0, 0, 0, 0, met[clients]))
-    best, everyone = plan.largest_closed(problem(THREE, None), 256)
-    assert (best.max_num_seqs, everyone) == (1, False)
+def test_only_a_ttft_target(planned):
+    assert "Only TTFT has a target" in planned("--target-tpot-ms", "none", requests=STEADY)
+    assert "Only TTFT" not in planned("--target-tpot-ms", "none", "--target-e2e-ms", 900, requests=STEADY)
 
 
-def test_all_equal_and_all_at_once(tmp_path):
-    """No two moments of arrival: no rate of its own, so step 6's draws in requests/s."""
-    path = write(tmp_path / "trace.json", Requests([20] * 20, [4] * 20), [5] * 20)
-    done = script("plan", "--requests", path, "--max-num-seqs", 2, "--target-ttft-ms", 30, "--out", tmp_path)
-    assert done.returncode == 0 and "requests/s (" in done.stdout
-    assert all(float(row["load"]) == pytest.approx(float(row["rps"]), abs=0.0005) for row in rows(tmp_path))
+def test_tunes_number_stands_beside_the_closed_loop(planned):
+    """Ten requests of 900 tokens, 45 ms each: tune's first step holds all clients, 4 of them within 200 ms (188)."""
+    ten = records([900] * 10, [3] * 10)
+    assert "(tune.py says 4 for these requests" in planned("--target-ttft-ms", 200, "--target-tpot-ms", 30, requests=ten)
+    assert "tune.py" not in planned("--percentile", 90, requests=ten)
 
 
-def test_a_load_between_the_trace_and_all_at_once_can_miss(tmp_path):
-    """At once the two share their prefill, 0.6 + 100 ms, and the first's second token comes 8 ms later. Spread by 5 ms, the
-    long prompt comes between the first's two tokens: TPOT 108 ms. So a plan may not conclude from all at once."""
-    path = write(tmp_path / "trace.json", Requests([10, 2000], [2, 1]), [0, 5])
-    said = script("plan", "--requests", path, "--max-num-seqs", 8, "--replicas", "--out", tmp_path).stdout
-    assert "no edge" not in said.split("Open loop")[1] and "Replicas: 2" in said
+# --- options ----------------------------------------------------------------------------------------
 
 
-def test_the_replicas_throughput_is_the_fleets(tmp_path):
-    """Two servers, each with two of four requests of 9 ms that arrive in pairs 1 s apart: 4 tokens in 1.009 s, not in twice
-    that."""
-    path = write(tmp_path / "trace.json", Requests([20] * 4, [1] * 4), [0, 0, 1000, 1000])
-    said = script("plan", "--requests", path, "--target-ttft-ms", 9, "--max-num-seqs", 8, "--replicas", "--out", tmp_path).stdout
-    assert "Replicas: 2" in said and f"{4 / 1.009:.2f} tokens/s" in said.splitlines()[-1]
+def test_the_servers_own_limits_are_the_default(planned, tmp_path):
+    costs = LAB_COSTS + " scheduling=synchronous max_num_seqs=3 max_num_batched_tokens=64 kv_tokens=4000"
+    (tmp_path / "costs.txt").write_text(costs)
+    args = plan.parser().parse_args(["--costs", str(tmp_path / "costs.txt")])
+    server, limits = plan.server_of(args, plan.load_server(args.costs))
+    assert (limits, server.max_num_batched_tokens, server.kv_blocks, server.asynchronous) == ([3], 64, 249, False)
+    args = plan.parser().parse_args(["--max-num-seqs", "9", "8", "9", "--max-num-batched-tokens", "99", "--kv-tokens", "170"])
+    server, limits = plan.server_of(args, plan.load_server(tmp_path / "costs.txt"))
+    assert (limits, server.max_num_batched_tokens, server.kv_blocks) == ([8, 9], 99, 9)
+    server, limits = plan.server_of(plan.parser().parse_args([]), plan.load_server(None))
+    assert limits == plan.MAX_NUM_SEQS and server.asynchronous and server.max_num_batched_tokens == 2048
 
 
-def test_slow_loads_are_climbed_by_five_percent_too(tmp_path):
-    """A server of a minute a step serves thousandths of a request a second; the rungs keep five digits."""
-    costs = tmp_path / "costs.txt"
-    costs.write_text("prefill_ms_per_token=0 step_ms=60000 step_ms_per_sequence=0 overhead_ms=0")
-    path = write(tmp_path / "requests.json", Requests([1] * 30, [3] * 30))
-    script("plan", "--requests", path, "--costs", costs, "--target-ttft-ms", 130_000, "--target-tpot-ms", "none",
-           "--max-num-seqs", 2, "--out", tmp_path)
-    loads = [float(row["load"]) for row in rows(tmp_path)]
-    assert max(loads) < 0.1 and min(b / a for a, b in zip(loads, loads[1:])) == pytest.approx(1.05, abs=0.001)
+def test_replicas_a_rate_and_spare_ones(planned, tmp_path):
+    """25 ms each in one slot: 100 a second need three servers, by capacity 2.5."""
+    said = planned("--rps", 100, "--spare", 2, "--max-num-seqs", 1, "--target-ttft-ms", 30, requests=STEADY)
+    assert "Servers: 5, of which 2 may be down, for 100 requests/s, each with max_num_seqs 1" in said
+    assert (pairs_of(tmp_path)["replicas"], pairs_of(tmp_path)["spare"], pairs_of(tmp_path)["replicas_rps"]) == ("5", "2", "100")
+    assert "Servers: 1, for 10 requests/s" in planned("--replicas", requests=STEADY)
+    assert "Servers" not in planned(requests=STEADY)
+    lengths = [{key: value for key, value in record.items() if key != "arrival_ms"} for record in STEADY]
+    assert "Servers: " in planned("--rps", 5, requests=lengths)
+    with pytest.raises(BadInput, match="--replicas needs a rate"):
+        planned("--replicas", requests=lengths)
 
 
-def test_without_a_tpot_target_there_is_no_upper_edge(tmp_path):
-    said = script("plan", "--target-tpot-ms", "none", "--max-num-seqs", 8, "--first", 20, "--out", tmp_path).stdout
-    assert "Without a TPOT target, raising max_num_seqs has no upper edge in open loop" in said
+def test_a_gateway_lowers_the_load(planned, tmp_path):
+    arrivals = [100 * i - 60 * (i % 3 == 2) for i in range(60)]
+    loads = []
+    for more in ((), ("--clients", 1)):
+        planned("--target-ttft-ms", 30, *more, requests=records([20] * 60, [3] * 60, arrivals))
+        loads.append(float(pairs_of(tmp_path).get("max_rps", 1e9)))
+    assert loads[1] < loads[0] and pairs_of(tmp_path)["gateway_clients"] == "1"
 
 
-def test_of_settings_that_carry_the_same_the_smallest_is_the_plan(tmp_path):
-    """Three requests never fill four slots, so eight carry no more."""
-    path = write(tmp_path / "trace.json", THREE, [0, 100, 200])
-    script("plan", "--requests", path, "--target-ttft-ms", 10, "--max-num-seqs", 8, 4, "--out", tmp_path)
-    assert read_pairs(tmp_path / "plan.txt")["max_num_seqs"] == "4"
+def test_targets_can_be_none_and_percentiles_are_five():
+    args = plan.parser().parse_args(["--target-ttft-ms", "none", "--percentile", "99.9", "--spare", "0"])
+    assert args.target_ttft_ms == math.inf and args.percentile == 99.9 and args.target_itl_ms == math.inf
+    for wrong in (["--percentile", "98"], ["--target-itl-ms", "-1"], ["--spare", "-1"], ["--rps", "0"], ["--up-to", "0"]):
+        with pytest.raises(SystemExit):
+            plan.parser().parse_args(wrong)
 
 
-def test_every_load_tried_is_in_the_file_and_the_best_in_the_plan(tmp_path):
-    script("plan", "--max-num-seqs", 16, 8, "--first", 60, "--out", tmp_path)
-    table = rows(tmp_path)
-    assert [row["max_num_seqs"] for row in table] == sorted((row["max_num_seqs"] for row in table), key=int)
-    for limit in ("8", "16"):
-        mine = [row for row in table if row["max_num_seqs"] == limit]
-        loads = [float(row["load"]) for row in mine]
-        assert loads == sorted(loads) and mine[-1]["meets"] == "false" and mine[-2]["meets"] == "true"
-        assert loads[-1] / loads[-2] == pytest.approx(1.05, abs=0.002)
-    best = max((row for row in table if row["meets"] == "true"), key=lambda row: float(row["rps"]))
-    assert read_pairs(tmp_path / "plan.txt")["max_rps"] == best["rps"]
-    for row in table:  # 1,200 TTFTs, pooled: enough to bound the p99
-        low, p99, high = (float(row[f"p99_ttft_{end}ms"]) for end in ("low_", "", "high_"))
-        assert low <= p99 <= high < 5 * p99
-    assert all(
-        (float(row["p99_ttft_ms"]) <= 200 and float(row["p99_tpot_ms"]) <= 50) == (row["meets"] == "true")
-        for row in table
-    )
+def test_json_says_what_the_files_say(planned, tmp_path, monkeypatch, capsys):
+    said = json.loads(planned("--json", requests=STEADY))
+    assert {key: str(value) for key, value in said["plan"].items()} == pairs_of(tmp_path)
+    assert said["tried"] == rows_of(tmp_path) and any("Made-up" in sentence for sentence in said["said"])
+
+
+def test_a_cache_that_is_too_small_is_one_line(planned, tmp_path):
+    with pytest.raises(BadInput, match="can never fit"):
+        planned("--kv-tokens", 32, requests=STEADY)
+    with pytest.raises(BadInput, match="--kv-tokens: expected at least 32, found 31"):
+        planned("--kv-tokens", 31, requests=STEADY)
+    assert files(tmp_path / "out") == {}
+
+
+def test_a_small_cache_lowers_the_load(planned, tmp_path):
+    requests = records([200] * 40, [30] * 40, [100 * i - 60 * (i % 3 == 2) for i in range(40)])
+    loads = []
+    for kv_tokens in (480, 1_000_000):  # two requests fit, or any number
+        planned("--kv-tokens", kv_tokens, "--target-ttft-ms", 600, "--target-tpot-ms", "none", "--max-num-seqs", 32, "--up-to", 1, requests=requests)
+        loads.append(max(float(row["rps"]) for row in rows_of(tmp_path) if row["search"] == "open" and row["meets"] == "true"))
+    assert loads[0] < loads[1] / 2
+
+
+def test_the_pictures_numbers(planned, tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(plan, "plan_table", lambda problem, found: seen.update(picture_of(problem, 10.0, found)) or "")
+    arrivals = [100 * i - 60 * (i % 3 == 2) for i in range(60)]
+    planned("--target-ttft-ms", 30, "--max-num-seqs", 1, 2, requests=records([20] * 60, [3] * 60, arrivals))
+    assert seen["target_ms"] == 30 and seen["measure"] == "p99 TTFT" and seen["today_rps"] == 10 and not seen["no_edge"]
+    limit, rps = seen["answer"]
+    assert rps in [point[0] for point in seen["limits"][limit]] and seen["slower_rps"] < rps <= seen["capacity_rps"]
+    for points in seen["limits"].values():
+        assert points == sorted(points) and all(low <= high for _, _, low, high in points)
+
+
+# --- processes --------------------------------------------------------------------------------------
+
+
+def script(*arguments, **more):
+    command = [sys.executable, str(LAB / "plan.py"), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **more)
 
 
 def test_the_number_of_processes_changes_nothing(tmp_path):
+    said = []
     for processes in (1, 3):
-        assert (
-            script(
-                "plan",
-                "--first",
-                40,
-                "--max-num-seqs",
-                4,
-                8,
-                16,
-                "--processes",
-                processes,
-                "--out",
-                tmp_path / str(processes),
-            ).returncode
-            == 0
-        )
-    assert files(tmp_path / "1") == files(tmp_path / "3")
+        done = script("--first", 20, "--max-num-seqs", 4, 16, "--processes", processes, "--out", tmp_path / str(processes))
+        said.append(done.communicate())
+        assert done.returncode == 0
+    assert files(tmp_path / "1") == files(tmp_path / "3") and said[0] == said[1]
 
 
-def test_a_cache_that_is_too_small_is_one_line(tmp_path):
-    done = script("plan", "--kv-tokens", 160, "--out", tmp_path)
-    assert done.returncode == 2 and "can never fit" in done.stderr and done.stderr.count("\n") == 1
-    assert files(tmp_path) == {}
+def double(number):
+    return 2 * number
 
 
-def test_a_small_cache_lowers_the_load(tmp_path):
-    """Memory is part of the plan: with room for 4,000 tokens instead of any number, less load is met."""
-    for name, more in (("small", ["--kv-tokens", 4000]), ("large", [])):
-        script("plan", "--max-num-seqs", 64, "--out", tmp_path / name, *more)
-    small, large = (float(read_pairs(tmp_path / name / "plan.txt")["max_rps"]) for name in ("small", "large"))
-    assert small < large
+def refuse(text):
+    raise BadInput(text)
 
 
-# --- measured -----------------------------------------------------------------------------------------------------
+def test_jobs_end_in_any_order_and_what_one_refuses_is_raised():
+    jobs = [(double, number) for number in range(7)]
+    for processes in (1, 3, 20):
+        assert dict(in_processes(jobs, processes)) == {number: 2 * number for number in range(7)}
+        with pytest.raises(BadInput, match="no"):
+            list(in_processes([*jobs, (refuse, "no"), *jobs], processes))
 
 
-def test_a_simulated_server_is_predicted_without_error(tmp_path):
-    """Closed loop and open loop, written as a benchmark would have: calibrated on two runs, the others come out exactly."""
-    costs = Costs(100, 6_000, 200, 4_000)
-    requests = Requests([16 + 37 * i for i in range(24)], [400] * 24)
-    arrivals = [150_000 * i for i in range(24)]
-    runs = {"c1": (1, None), "c8": (8, None), "c4": (4, None), "open": (None, arrivals)}
-    for name, (clients, arrivals_us) in runs.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps(bench(requests, clients, costs, arrivals_us=arrivals_us)))
-    calibrated, predicted = ([tmp_path / f"{name}.json" for name in names] for names in (("c1", "c8"), ("c4", "open")))
-    done = script("measured", "--calibrate", *calibrated, "--predict", *predicted, "--max-num-seqs", 256,
-                  "--max-num-batched-tokens", 1_000_000, "--out", tmp_path)
-    assert done.returncode == 0
-    lines = (tmp_path / "measured.csv").read_text().splitlines()
-    assert lines[0] == "run,measure,measured,predicted,error_percent" and len(lines) == 11
-    assert {line.split(",")[-1] for line in lines[1:]} <= {"0.0", "-0.0"}
+@pytest.mark.parametrize("sent, to, status", [
+    (signal.SIGKILL, "plan", -9), (signal.SIGTERM, "plan", -15), (signal.SIGINT, "plan", 130), (signal.SIGINT, "all", 130),
+    (signal.SIGKILL, "worker", 2),
+])
+def test_nothing_is_left_behind(tmp_path, sent, to, status):
+    """A trace that takes minutes. Whoever is ended, no process is left, and no more than one line is said."""
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps(records([300] * 30_000, [300] * 30_000, range(0, 3_000_000, 100))))
+    run = script("--requests", trace, "--processes", 3, "--out", tmp_path / "out", preexec_fn=heed_ctrl_c)
+    workers = []
+    deadline = time.monotonic() + 30
+    while len(workers) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+        workers = children(run.pid)
+    if to == "all":
+        os.killpg(run.pid, sent)
+    else:
+        os.kill(run.pid if to == "plan" else workers[0], sent)
+    out, errors = run.communicate(timeout=30)  # returns when the last process that has the pipes has ended
+    assert run.returncode == status and out == ""
+    assert errors.count("\n") == (1 if to == "worker" else 0) and ("ended early" in errors) == (to == "worker")
+    deadline = time.monotonic() + 10
+    while any(map(lives, workers)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(workers) == 2 and not any(map(lives, workers)) and files(tmp_path / "out") == {}
 
 
-def test_more_clients_than_the_server_runs_queue_there(tmp_path):
-    """Eight clients of a server of four: four wait in its queue, in the prediction as in the run."""
-    costs = Costs(100, 6_000, 200, 0)
-    requests = Requests([16 + 37 * i for i in range(24)], [400] * 24)
-    for name, clients in (("c1", 1), ("c4", 4), ("c8", 8)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(bench(requests, clients, costs, max_num_seqs=4)))
-    done = script("measured", "--calibrate", tmp_path / "c1.json", tmp_path / "c4.json", "--predict", tmp_path / "c8.json",
-                  "--max-num-seqs", 4, "--max-num-batched-tokens", 1_000_000, "--out", tmp_path)
-    lines = (tmp_path / "measured.csv").read_text().splitlines()
-    assert {line.split(",")[-1] for line in lines[1:]} <= {"0.0", "-0.0"}
-    assert "In c8 up to 8 requests were under way, and 8 are predicted; 4 run and the others queue" in done.stdout
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        pytest.skip("needs /proc")
 
 
-def test_the_recorded_runs_against_what_vllm_says_of_them(tmp_path):
-    """Our measures of a run are those that its own summary gives (*_ms), to the rounding of the recording."""
-    script("measured", "--out", tmp_path)
-    with open(tmp_path / "measured.csv", newline="") as file:
-        table = {(row["run"], row["measure"]): float(row["measured"]) for row in csv.DictReader(file)}
-    for name in ("closed_04", "open_060"):
-        record = json.loads(gzip.decompress((ROOT / "fixtures" / "measured" / f"{name}.json.gz").read_bytes()))
-        for measure in ("ttft_ms", "itl_ms"):
-            assert table[name, f"p50_{measure}"] == pytest.approx(record[f"median_{measure}"], abs=0.06)
-            assert table[name, f"p99_{measure}"] == pytest.approx(record[f"p99_{measure}"], rel=0.002)
-        assert table[name, "throughput_tps"] == pytest.approx(record["output_throughput"], rel=0.001)
+def lives(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
-def test_errors_are_shown_worst_first(tmp_path):
-    said = script("measured", "--out", tmp_path).stdout
-    shown = [abs(float(line.split()[-1])) for line in said.splitlines() if line.startswith(("closed_", "open_"))]
-    assert len(shown) == 10 and shown == sorted(shown, reverse=True)
+def test_results_come_before_words(tmp_path, monkeypatch, capsys):
+    """A reader that closes at once, as in `plan.py | true`, finds the files all the same."""
+    done = script("--first", 10, "--max-num-seqs", 8, "--out", tmp_path / "out")
+    done.stdout.close()
+    assert done.stderr.read() == "" and done.wait() == 0
+    assert set(files(tmp_path / "out")) == {"plan.txt", "plan.csv", "plan.svg"}

@@ -1,0 +1,307 @@
+"""plan's engine, arrivals, replays and searches: by hand, against a brute force, and what they must never do."""
+
+import random
+from collections import Counter
+from itertools import accumulate
+
+import common
+import paged_time
+import pytest
+from cost_model import Costs
+from inputs import Requests
+from plan_acceptance import KINDS, accepted, fresh, met
+from plan_arrivals import Grid, grid_of, most_at_once, own_rps, scaled, spread
+from plan_engine import Server, Targets, Traffic, alone, capacity_rps, measured, percentile_of, play
+from plan_replays import REPLAYS, block_rows, drawn, draws, gaps_of, memory, renamed, replay, replay_range, replays
+from plan_replicas import fewest, search_replicas
+from plan_search import client_counts, edge, rps_of, rung_below, search_closed, search_open
+from plan_trials import Load, Problem, Trials, few_bursts, look, slower, tail_bursts
+
+PLAIN = Server(Costs(), 2048, asynchronous=False)  # so that times can be told by hand: 0.05 ms a token, 8 ms a step
+PAIRS = Traffic(Requests([20] * 4, [1] * 4), [0, 10_000, 100_000, 110_000], None)  # 9 ms each
+
+
+def problem(traffic, ttft_ms=200.0, tpot_ms=50.0, server=PLAIN, all_replays=None, **more):
+    """A Problem whose replays are the trace itself, unless others are given."""
+    own = own_rps(traffic.arrivals_us) or 1.0
+    return Problem(server, Targets(99, ttft_ms, tpot_ms), draws(traffic), all_replays or draws(traffic)[:1] * 20, own, **more)
+
+
+# --- the engine -------------------------------------------------------------------------------------
+
+
+def test_percentiles_are_commons_with_one_decimal_more():
+    r = random.Random(1)
+    for n in (2, 3, 100, 101, 997):
+        values = [r.randrange(50) for _ in range(n)]
+        for percent in (50, 90, 95, 99):
+            assert percentile_of(Counter(values).items(), n, percent) == pytest.approx(common.percentile(values, percent))
+    assert percentile_of([(i, 1) for i in range(1001)], 1001, 99.9) == 999
+    assert percentile_of([(7, 1)], 1, 99) == 7 and percentile_of([], 0, 99) is None
+
+
+def test_a_request_worked_by_hand():
+    """20 prompt tokens and 5 output tokens: TTFT 4 + 1 + 8 = 13 ms, then 4 gaps of 8 ms; E2E 45 ms."""
+    server = Server(Costs(overhead_us=4_000))
+    one = measured(Targets(), [play(server, Traffic(Requests([20], [5]), [0], None), 4)])
+    assert one[:4] == (13, 8, 45, 8) and one.peak_running == 1
+    assert one.throughput_tps == pytest.approx(5 / 0.045)
+
+
+def test_each_target_counts_and_a_request_of_one_token_has_no_tpot():
+    one = measured(Targets(), [play(PLAIN, Traffic(Requests([20], [5]), [0], None), 4)])
+    for name, value in zip(("ttft_ms", "tpot_ms", "e2e_ms", "itl_ms"), one[:4]):
+        assert one.meets(Targets()._replace(**{name: value})) and not one.meets(Targets()._replace(**{name: value - 0.01}))
+    single = measured(Targets(), [play(PLAIN, Traffic(Requests([20], [1]), [0], None), 4)])
+    assert single.tpot_ms is None and single.itl_ms is None and single.meets(Targets(99, 9, 0.001, 9, 0.001))
+
+
+def test_goodput_is_the_share_that_meets_all_targets_together():
+    """Pairs of one slot: half of them wait 9 ms for the other, so TTFT 9, 18, 9, 18."""
+    pairs = PAIRS._replace(arrivals_us=[0, 0, 100_000, 100_000])
+    assert measured(Targets(99, 17, 50), [play(PLAIN, pairs, 1)]).goodput == 0.5
+    assert measured(Targets(99, 18, 50), [play(PLAIN, pairs, 1)]).goodput == 1
+
+
+def test_waiting_at_a_gateway_counts():
+    """A gateway that lets one through: as with one slot, the second of a pair waits 9 ms."""
+    pairs = PAIRS._replace(arrivals_us=[0, 0, 100_000, 100_000])
+    assert play(PLAIN, pairs, 8, clients=1).ttfts_us == [9_000, 18_000] * 2
+    assert play(PLAIN, pairs, 8, clients=2).ttfts_us == [10_000] * 4, "both in one step: 2 ms of prefill and a pass"
+
+
+def test_capacity_worked_by_hand():
+    """One slot and 9 ms each: 111.1 a second. Of 64 slots in steps of 2.758 ms, 64 tokens each: 362 a second at most."""
+    assert capacity_rps(PLAIN, PAIRS, 1) == pytest.approx(1000 / 9, rel=0.01)
+    short = Traffic(Requests([157] * 64, [64] * 64), None, None)
+    server = Server(Costs(0, 1_990, 12, 6_129))
+    assert capacity_rps(server, short, 64) == pytest.approx(1e6 / (1_990 + 12 * 64), rel=0.05)
+    assert capacity_rps(PLAIN, PAIRS, 1_000_000) > capacity_rps(PLAIN, PAIRS, 8)
+
+
+def test_alone_no_request_meets_another():
+    one = alone(PLAIN, PAIRS._replace(requests=Requests([20, 200, 20, 20], [1, 3, 1, 1])))
+    assert sorted(one.ttfts_us) == [9_000] * 3 + [18_000] and sorted(one.e2es_us) == [9_000] * 3 + [34_000]
+
+
+# --- arrivals ---------------------------------------------------------------------------------------
+
+
+def test_rates_and_grids():
+    assert own_rps([0, 500_000, 1_000_000]) == 2 and own_rps([0, 0]) is None and own_rps(None) is None
+    assert scaled([0, 300, 1000], 2) == [0, 150, 500] and most_at_once([0, 0, 5, 5, 5]) == 3
+    assert spread([0, 0, 1_000_000, 2_000_000, 2_000_000, 2_000_000], 900) == [0, 450, 1_000_000, 2_000_000, 2_000_300, 2_000_600]
+    ten = [0, 0, *range(1_000_000, 9_000_000, 1_000_000)]
+    assert grid_of(1_000_000, ten) == Grid(1_000_000, 9, 2), "a tenth shares its moment"
+    assert grid_of(1_000_000, [*ten, 9_000_000]) is None, "less than a tenth does: no harm"
+    assert grid_of(None, [0, 0, 1]) is None
+
+
+# --- replays ----------------------------------------------------------------------------------------
+
+
+def rows_traffic(n, kind=0):
+    return fresh(KINDS[kind], 1, n)
+
+
+def test_a_replay_is_made_of_blocks_of_consecutive_rows():
+    rows = drawn(1000, 50, random.Random(3))
+    assert len(rows) == 1000 and set(rows) <= set(range(1000))
+    for start in range(0, 1000, 50):
+        assert all(b == (a + 1) % 1000 for a, b in zip(rows[start : start + 49], rows[start + 1 : start + 50]))
+    assert len({rows[start] for start in range(0, 1000, 50)}) < 20, "drawn twice: some blocks come again"
+
+
+def test_replays_keep_rows_together_and_never_change():
+    traffic = rows_traffic(300)
+    first = replay(traffic, 7, 0)
+    assert first == replay(traffic, 7, 0) != replay(traffic, 7, 1) and len(replays(traffic, 7)) == REPLAYS
+    triples = set(zip(gaps_of(traffic.arrivals_us), *traffic.requests))
+    assert set(zip(gaps_of(first.arrivals_us)[1:], *(column[1:] for column in first.requests))) <= triples
+    assert first.arrivals_us[0] == 0 and first.arrivals_us == sorted(first.arrivals_us)
+
+
+def test_the_replays_rate_is_the_traces_on_average():
+    traffic = rows_traffic(1000)
+    rates = [own_rps(one.arrivals_us) for one in replays(traffic, block_rows(traffic))]
+    assert sum(rates) / 20 == pytest.approx(own_rps(traffic.arrivals_us), rel=0.05) and len(set(rates)) == 20
+
+
+def test_a_list_gets_poisson_arrivals_and_as_many_draws_as_make_20_000_requests():
+    a_list = Traffic(Requests([20] * 2_000, [1] * 2_000), None, None)
+    assert len(draws(a_list)) == 10 and len(draws(PAIRS)) == 1 and len(draws(PAIRS._replace(arrivals_us=None))) == 20
+    assert own_rps(replay(a_list, 1, 0).arrivals_us) == pytest.approx(1, rel=0.1)
+    assert replay(a_list, 1, 0).arrivals_us not in [draw.arrivals_us for draw in draws(a_list)]
+
+
+def test_blocks_are_longer_where_rows_remember_and_at_most_a_tenth():
+    r = random.Random(5)
+    alike = [r.random() for _ in range(4_000)]
+    in_rows = [value for value in alike[:200] for _ in range(20)]
+    assert memory(alike) < 1.6 and memory(in_rows) == pytest.approx(20, rel=0.4) and memory([3] * 10) == 1
+    steady, bursty = rows_traffic(2_000), rows_traffic(2_000, 2)
+    assert 12 <= block_rows(steady) < 25 < block_rows(bursty) <= 200
+    assert block_rows(PAIRS) == 1
+    assert block_rows(Traffic(Requests([20] * 400 + [900] * 400, [1] * 800), None, None)) == 80
+
+
+def test_a_row_drawn_again_shares_nothing_with_its_first_copy():
+    prefixes = [[("a", 16)], [("a", 16), ("b", 32)]]
+    assert renamed(prefixes, [0, 1, 0]) == [[(("a", 0), 16)], [(("a", 0), 16), (("b", 0), 32)], [(("a", 1), 16)]]
+
+
+def test_the_range_of_the_middle_18():
+    assert replay_range(list(range(20))) == (1, 18)
+    assert replay_range(list(range(19))) is None and replay_range([None] * 20) is None
+
+
+# --- searches ---------------------------------------------------------------------------------------
+
+
+def test_rungs_are_five_percent_apart_and_short():
+    rates = [rps_of(rung) for rung in range(-150, 200)]
+    assert rps_of(0) == 1 and rps_of(48) == 10 and rps_of(1) == 1.05 and rps_of(-48) == 0.1
+    assert all(1.025 < b / a < 1.08 for a, b in zip(rates, rates[1:]))
+    assert all(rate == float(f"{rate:.{3 if f'{rate:e}' < '2' else 2}g}") for rate in rates), "two digits, three below 2"
+    for rate in (0.0123, 1, 1.049, 1.05, 9.99, 343, 1e6):
+        rung = rung_below(rate)
+        assert rps_of(rung) <= rate < rps_of(rung + 1)
+
+
+@pytest.mark.parametrize("true_edge", [-30, -1, 0, 3, 4, 5, 17, 20])
+def test_the_edge_is_found_from_any_start(true_edge):
+    for start in (-30, 0, 20):
+        assert edge(lambda rung: rung <= true_edge, start, -40, 20) == true_edge
+    assert edge(lambda rung: False, 3, -40, 20) is None
+
+
+def test_the_edge_is_the_first_miss_within_four_rungs():
+    assert edge(lambda rung: rung not in (6, 9), 5, 0, 20) == 5
+    assert edge(lambda rung: rung < 8 or rung == 10, 0, 0, 20) == 7
+
+
+def test_an_open_loop_worked_by_hand():
+    """Pairs 10 ms apart, one slot, 9 ms each. At L times the rate the second of a pair waits 9 - 10 / L, and the p99 of
+    9, 9 + d, 9, 9 + d is 9 + d. Within 12 ms: L <= 5/3, times 3 / 0.11 s: 45.45 requests/s. The rungs there: 44 and 46."""
+    found = search_open(problem(PAIRS, 12.0), 1)
+    assert found.best.load == Load(1, 44.0) and not found.endless and found.best.met == 20
+    assert found.best.trace.ttft_ms == pytest.approx(18 - 1000 * 3 / 11 / 44 * 10 / 10, abs=0.01)
+    assert [point.load.rps for point in found.points if point.meets][-1] == 44
+    assert any(point.load.rps == 46 and not point.meets for point in found.points)
+
+
+def test_no_answer_above_capacity_however_short_the_trace():
+    """Four requests 9 ms long of one slot: never more than 111 a second, though four at once wait only 36 ms."""
+    found = search_open(problem(PAIRS, 40.0), 1)
+    assert found.endless and max(point.load.rps for point in found.points) == 110.0 <= found.capacity_rps
+
+
+def test_one_replay_that_misses_is_enough():
+    """The 20th replay comes in fours: 36 ms of waiting where the trace has 18. Down to a load that both meet."""
+    dense = PAIRS._replace(arrivals_us=[0, 0, 0, 0])
+    refused = problem(PAIRS, 20.0, all_replays=[PAIRS] * 19 + [dense])
+    found = search_open(refused, 1)
+    assert found.best is None and not any(point.meets or point.met == 20 for point in found.points)
+    assert any(point.trace.meets(refused.targets) for point in found.points)
+    assert search_open(problem(PAIRS, 20.0, all_replays=[PAIRS] * 20), 1).best
+
+
+def test_a_replay_that_missed_is_tried_first_and_the_others_not_at_all():
+    dense = PAIRS._replace(arrivals_us=[0, 0, 0, 0])
+    trials = Trials(problem(PAIRS, 20.0, all_replays=[PAIRS] * 19 + [dense]))
+    assert not trials.accepted(Load(1, 10.0)) and len(trials.point(Load(1, 10.0)).replays) == 20
+    assert not trials.accepted(Load(1, 9.5)) and len(trials.point(Load(1, 9.5)).replays) == 1
+    assert len(look(trials.problem, Load(1, 9.5)).replays) == 20
+
+
+def brute_force(one, rps):
+    """Does the lesson's scheduler, request by request, say that the trace and all replays meet the targets?"""
+    for traffic in (*one.traces, *one.replays):
+        arrivals = [round(us / (rps / one.nominal_rps)) for us in traffic.arrivals_us]
+        played = paged_time.schedule(traffic.requests, 4, arrivals, paged_time.step_of(one.server.costs), block_size=16,
+                                max_num_batched_tokens=64, asynchronous=True, overhead_us=500)
+        ttfts = [first - sent for first, sent in zip(played.first_token_us, arrivals)]
+        tpots = [(last - first) / (output - 1) for first, last, output
+                 in zip(played.first_token_us, played.finished_us, traffic.requests.output_tokens) if output > 1]
+        if common.percentile(ttfts, 99) > 1000 * one.targets.ttft_ms or common.percentile(tpots, 99) > 1000 * one.targets.tpot_ms:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_answer_against_a_brute_force(seed):
+    """On a small random trace: the accepted rung is accepted by definition, and the next one is not, or is above capacity."""
+    r = random.Random(seed)
+    requests = Requests([r.randint(1, 90) for _ in range(30)], [r.randint(1, 12) for _ in range(30)])
+    traffic = Traffic(requests, sorted(r.randrange(2_000_000) for _ in range(30)), None)
+    traffic = traffic._replace(arrivals_us=[us - traffic.arrivals_us[0] for us in traffic.arrivals_us])
+    server = Server(Costs(overhead_us=500), 64)
+    one = problem(traffic, 60.0, 15.0, server, replays(traffic, block_rows(traffic)))
+    found = search_open(one, 4)
+    rung = rung_below(found.best.load.rps)
+    assert rps_of(rung) == found.best.load.rps and brute_force(one, rps_of(rung))
+    assert found.endless or not brute_force(one, rps_of(rung + 1))
+
+
+def test_a_closed_loop_worked_by_hand():
+    """Requests of 9 ms alone. Two clients, a microsecond apart: the second waits for the first's step, and so on: 18 ms."""
+    three = Traffic(Requests([20] * 3, [1] * 3), None, None)
+    one = problem(three, 17.0)
+    assert search_closed(one, 8, 256).best.load.clients == 1
+    found = search_closed(problem(three, 200.0), 8, 256)
+    assert found.best.load.clients == 3 and found.endless
+    assert search_closed(problem(three, 8.0), 8, 256).best is None
+
+
+def test_few_bursts_cost_two_steps():
+    """Fast and slow arrivals in turn, fifty each: the slowest lie in at most three places. Without a memory, none are sought."""
+    arrivals = list(accumulate((10_000 if i // 50 % 2 else 100_000 for i in range(1, 300)), initial=0))
+    traffic = Traffic(Requests([20] * 300, [3] * 300), arrivals, None)
+    plain, careful = (problem(traffic, 400.0, burst_rows=rows)._replace(targets=Targets(90, 400.0)) for rows in (None, 20))
+    best = search_open(plain, 2).best
+    assert tail_bursts(plain, best.load) is None and tail_bursts(careful, best.load) in (1, 2, 3)
+    assert few_bursts(careful, best.load) and not few_bursts(plain, best.load)
+    rung = rung_below(best.load.rps)
+    assert rung_below(search_open(careful, 2).best.load.rps) == rung - 2
+
+
+def test_client_counts():
+    assert client_counts(5) == [1, 2, 3, 4, 5] and client_counts(256)[-1] == 256
+    counts = client_counts(1000)
+    assert counts[:20] == list(range(1, 21)) and all(b == a + 1 or b / a < 1.07 for a, b in zip(counts, counts[1:]))
+
+
+def test_slower_makes_every_step_a_tenth_longer():
+    costs = Costs(50, 8_000, 100, 4_000, 0.2, 1_000, ((1, 8_000), (9, 16_000)))
+    longer = slower(costs)
+    assert longer.overhead_us == 4_000 and longer.decode_us(5) == 13_200 and longer.prefill_us(100) == 4_400
+    assert longer.context_us(1_000) == 220 and slower(Costs()).decode_us(3) == 8_800
+
+
+def test_the_fewest_servers_by_all_thresholds():
+    for threshold in range(1, 40):
+        for least in (1, threshold):
+            assert fewest(lambda servers: servers >= threshold, least, 39) == threshold
+    assert fewest(lambda servers: False, 1, 39) is None
+    asked = []
+    assert fewest(lambda servers: asked.append(servers) or servers >= 3_000, 1, 10**6) == 3_000 and len(asked) < 26
+
+
+def test_replicas_worked_by_hand():
+    """Requests of 9 ms, 4 ms apart, one slot a server, 10 ms allowed. One server: waits grow. Two: each gets one every 8 ms,
+    so the second of each waits 1 ms. 400 a second need at least 4 by capacity (111 each), and 4 have one every 10 ms."""
+    four = Traffic(Requests([20] * 4, [1] * 4), [0, 4_000, 8_000, 12_000], None)
+    assert search_replicas(problem(four, 10.0), 1, 250.0).best.load.servers == 3, "by capacity two are too few"
+    found = search_replicas(problem(four, 10.0), 1, 400.0)
+    assert found.best.load.servers == 4 and len(found.points) == 1
+    assert found.best.trace.throughput_tps == pytest.approx(4 / 0.0165, rel=0.01), "the fleet's, from the first to the last"
+    assert search_replicas(problem(four, 8.0), 1, 250.0).best is None
+
+
+def test_accepted_loads_are_met_by_fresh_traffic():
+    """The small version of plan_acceptance.py: 8 traces of 200 requests, five fresh ones for each."""
+    targets, good = Targets(99, 500.0, 50.0), 0
+    for seed in range(8):
+        best, _ = accepted(fresh(KINDS[0], f"small {seed}", 200), targets)
+        good += met(KINDS[0], best.load.rps, targets, [f"small {seed} fresh {i}" for i in range(5)], 200)
+    assert good >= 34, "of 40; a rule that accepts what the trace alone meets has about 24"
