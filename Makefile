@@ -42,16 +42,13 @@ ARGS = $(FILE) $${COSTS:+--costs="$$COSTS"}
 all: # labs.py runs scripts in order. Their files move into OUT when all of them are there.
 	@"$$PYTHON" lb2/labs.py run $(STEPS) $(ARGS)
 
-orca:
-	@"$$PYTHON" lb2/labs.py run $(DEMOS) $(FILE)
-
 paged:
 	@"$$PYTHON" lb2/labs.py run $(QUESTIONS) $(ARGS)
 
 $(STEPS) $(QUESTIONS) plan pictures report:
 	@"$$PYTHON" lb2/$@.py $(ARGS) $(OPTIONS)
 
-$(DEMOS):
+orca $(DEMOS):
 	@"$$PYTHON" lb2/$@.py $(FILE) $(OPTIONS)
 
 calibrate measured:

@@ -29,6 +29,7 @@ from inputs import MOST, BadInput, default_requests  # noqa: E402
 if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
 
+UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|us)\b|%)")
 LAB = Path(__file__).resolve().parent
 REQUESTS_FILE = default_requests()
 
@@ -58,7 +59,7 @@ def arguments(docstring, out=LAB):
 
 
 def add_time_unit(parser):
-    """Give a parser --time-unit: for the scripts that play arrivals, if a file does not settle the unit of its times."""
+    """Give a script that plays arrivals --time-unit, for files that do not settle it."""
     parser.add_argument("--time-unit", choices=["ms", "s"],
                         help="unit of the arrivals, for a file that does not settle it (default: ask)")
 
@@ -103,8 +104,9 @@ def progress(results, total):
 
 
 def say(text):
-    """Print sentences in lines of at most 100 columns."""
-    print(textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False))
+    """Print sentences in lines of at most 100 columns. A number is not torn from its unit."""
+    text = UNIT.sub("\xa0", text)
+    print(textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False).replace("\xa0", " "))
 
 
 def run(main):

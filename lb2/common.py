@@ -13,6 +13,8 @@ is printed.
 import csv
 import io
 import statistics
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from sources import load_trace
@@ -50,6 +52,15 @@ def percentile(values, percent):
     if len(values) == 1:
         return values[0]
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def percentile_of_counts(counts, percent):
+    """The percentile of the values of a {value: how many times}, at least one in all, without a list of them."""
+    values, total = sorted(counts), sum(counts.values())
+    ends = list(accumulate(counts[value] for value in values))
+    rank, part = divmod((total - 1) * percent, 100)
+    low, high = (values[bisect_right(ends, min(position, total - 1))] for position in (rank, rank + 1))
+    return (low * (100 - part) + high * part) / 100
 
 
 def throughput_tps(requests, schedule):

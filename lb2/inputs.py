@@ -77,9 +77,10 @@ def parse_json(where, text):
 
 
 def json_records(path, text):
-    """The records of a JSON list, or the JSON values that stand one after the other in a text (JSON lines).
+    """The records of a JSON list, or of JSON lines: JSON values one after the other.
 
-    A list is read at once, which is fast. If there is a mistake in it, its records are read one by one, to name the one.
+    A list is read at once, which is fast. If there is a mistake in it, its records are read one by
+    one, to name the one that is wrong.
     """
     start = BLANK.match(text).end()
     if text[start : start + 1] != "[":
@@ -96,9 +97,10 @@ def json_records(path, text):
 
 
 def plain_records(text, start):
-    """The records of a list of flat objects that hold no text; None for any other. It saves looking at each object's keys.
+    """The records of a list of flat objects that hold no text; None for any other list.
 
-    All quotes are then around keys: two a key that Python kept. If there are more, a key stood twice.
+    It is faster than looking at the keys of each object. All quotes in such a text are around keys,
+    two for each key that Python kept. If there are more, a key stood twice.
     """
     try:
         first, _ = JSON.raw_decode(text, BLANK.match(text, start + 1).end())
@@ -112,7 +114,7 @@ def plain_records(text, start):
 
 
 def values_of(path, text, at, between):
-    """The JSON values of a text from a position on, one by one; between: what may stand after a value, besides blanks."""
+    """The JSON values of a text from a position on. between: what may stand after one, besides blanks."""
     position = 0
     at = BLANK.match(text, at).end()
     while at < len(text):

@@ -36,7 +36,6 @@ SECOND = {
     "orca_curves": ["orca_curves.csv", "orca_slo.csv"],
     "orca_homogeneous": ["orca_homogeneous.csv"],
     "orca_reservation": ["orca_reservation.csv"],
-    "orca_lecture": [],
 }
 THIRD = {
     "paged_preemption": ["paged_preemption.csv"],
@@ -46,7 +45,7 @@ THIRD = {
 FOURTH = {
     "plan_calibrate": ["costs.txt"],
     "plan_measured": ["measured.csv"],
-    "plan": ["plan.txt", "plan.csv"],
+    "plan": ["plan.txt", "plan.csv", "plan.svg", "plan.json"],
     "report": ["report.html"],
 }
 WRITES = FIRST | SECOND | THIRD | FOURTH
@@ -118,12 +117,12 @@ def fingerprint(path):
 
 
 def clean(out):
-    """Remove the result files of all labs from a folder, and what a run left there that was killed."""
+    """Remove the results of all labs from a folder, and what a run left there that was killed."""
     for names in WRITES.values():
         for name in names:
             (out / name).unlink(missing_ok=True)
-    for stage in out.glob(STAGES):
-        shutil.rmtree(stage)
+    for folder in (*out.glob(STAGES), *out.glob("my_pictures")):
+        shutil.rmtree(folder)
 
 
 def stop(number, _):

@@ -1,23 +1,33 @@
 """How much of iteration-level scheduling's advantage is left when all requests are equally long?
 
-With equal lengths no row waits for a longer one and no prompt is padded. What is left is when a request may join, and
-memory: the request level reserves the model's longest sequence for each, so that its batch of 8 is cut to 6. Iteration
-level with a limit of 6 stands beside it, to tell the two apart. The arrivals are the workload's; its lengths are not.
+With equal lengths no row waits for a longer one, and no prompt is padded. Two differences remain.
+One is when a request may join. The other is memory: the request level reserves the model's longest
+sequence for each request, so that its batch of 8 is cut to 6. Iteration level with a limit of 6 is
+shown beside it, to tell the two apart. Only the arrivals are taken from the workload, not its
+lengths.
 
     python3 lb2/orca_homogeneous.py        writes orca_homogeneous.csv
 """
 
-from command_line import run
+from typing import NamedTuple
+
+from command_line import run, say
 from common import aligned, save, table
 from inputs import Requests
-from orca_curves import at_once_rps, curve, name, peak_rps
 from orca_model import ASSUMPTIONS
+from orca_systems import at_once_rps, curve, name, peak_rps
 from orca_workload import Workload, arguments, chosen_workload
 
 LENGTHS = ((32, 32), (256, 256))  # prompt and output tokens
 BATCH, SAME_SLOTS, SAME_LIMIT = ("request", 8), ("iteration", 6), ("iteration", 8)
 SYSTEMS = (BATCH, SAME_SLOTS, SAME_LIMIT, ("iteration", 32))
 RATES_RPS = (1, 2, 4, 8, 16, 32)
+HEADER = ["prompt_tokens", "output_tokens", "scheduler", "max_batch", "peak_throughput_rps"]
+
+
+class Equal(NamedTuple):
+    peaks: dict  # (lengths, system) -> highest throughput over RATES_RPS, in requests per second
+    at_once: dict  # (lengths, system) -> requests served per second if all come at once
 
 
 def equal_lengths(workload, prompt_tokens, output_tokens):
@@ -26,37 +36,49 @@ def equal_lengths(workload, prompt_tokens, output_tokens):
     return Workload(Requests([prompt_tokens] * n, [output_tokens] * n), workload.arrivals_s)
 
 
-def print_notice(lengths, peaks, at_once):
-    """What the gain at these lengths is owed to. peaks, at_once: requests per second, by lengths and system."""
-    peak = peaks[lengths, SAME_LIMIT] / peaks[lengths, BATCH]
-    scheduling = at_once[lengths, SAME_SLOTS] / at_once[lengths, BATCH]
-    memory = at_once[lengths, SAME_LIMIT] / at_once[lengths, SAME_SLOTS]
-    print(
-        f"Notice: at {lengths[0]} + {lengths[1]} tokens {name(SAME_LIMIT)} peaks {peak - 1:.1%} above {name(BATCH)}. "
-        f"When all come at once, scheduling alone ({name(SAME_SLOTS)}) gains {scheduling - 1:.1%}, and the slots that "
-        f"memory leaves another {memory - 1:.1%}."
-    )
+def results(workload):
+    peaks, at_once = {}, {}
+    for lengths in LENGTHS:
+        equal = equal_lengths(workload, *lengths)
+        for system in SYSTEMS:
+            peaks[lengths, system] = peak_rps(curve(system, equal, RATES_RPS))
+            at_once[lengths, system] = at_once_rps(system, equal.requests)
+    return Equal(peaks, at_once)
+
+
+def rows(equal):
+    return [[*lengths, *system, f"{peak:.3f}"] for (lengths, system), peak in equal.peaks.items()]
+
+
+def files(equal):
+    return {"orca_homogeneous.csv": table(HEADER, rows(equal))}
+
+
+def show(equal):
+    print("Demo 3: equal lengths")
+    print("orca_homogeneous.csv, and how many requests/s are served if all come at once:")
+    wider = [[*row, f"{rate:.3f}"] for row, rate in zip(rows(equal), equal.at_once.values())]
+    print(aligned([*HEADER, "at_once_rps"], wider), end="")
+    for lengths in LENGTHS:
+        notice_gain(lengths, equal)
+
+
+def notice_gain(lengths, equal):
+    """What the gain at these lengths is owed to: the scheduling, or the slots that memory leaves."""
+    peak = equal.peaks[lengths, SAME_LIMIT] / equal.peaks[lengths, BATCH]
+    scheduling = equal.at_once[lengths, SAME_SLOTS] / equal.at_once[lengths, BATCH]
+    memory = equal.at_once[lengths, SAME_LIMIT] / equal.at_once[lengths, SAME_SLOTS]
+    say(f"Notice: at {lengths[0]} + {lengths[1]} tokens {name(SAME_LIMIT)} peaks {peak - 1:.1%} above {name(BATCH)}. "
+        f"If all come at once, scheduling alone ({name(SAME_SLOTS)}) gains {scheduling - 1:.1%}, and the two more "
+        f"slots ({name(SAME_LIMIT)}) gain another {memory - 1:.1%}.")
 
 
 def main():
     args = arguments(__doc__).parse_args()
-    arrivals = chosen_workload(args)
-    peaks, at_once = {}, {}
-    for lengths in LENGTHS:
-        workload = equal_lengths(arrivals, *lengths)
-        for system in SYSTEMS:
-            peaks[lengths, system] = peak_rps(curve(system, workload, RATES_RPS))
-            at_once[lengths, system] = at_once_rps(system, workload.requests)
-    header = ["prompt_tokens", "output_tokens", "scheduler", "max_batch", "peak_throughput_rps"]
-    rows = [[*lengths, *system, f"{peak:.3f}"] for (lengths, system), peak in peaks.items()]
-    save(args.out, {"orca_homogeneous.csv": table(header, rows)})
-
-    print(f"Demo 3: equal lengths\n{ASSUMPTIONS}")
-    print("orca_homogeneous.csv, and how fast requests are worked off that come all at once:")
-    wider = [[*row, f"{rate:.3f}"] for row, rate in zip(rows, at_once.values())]
-    print(aligned([*header, "at_once_rps"], wider), end="")
-    for lengths in LENGTHS:
-        print_notice(lengths, peaks, at_once)
+    equal = results(chosen_workload(args))
+    save(args.out, files(equal))
+    print(ASSUMPTIONS)
+    show(equal)
 
 
 if __name__ == "__main__":

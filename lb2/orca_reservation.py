@@ -1,28 +1,32 @@
-"""How much memory should a request reserve, if nobody knows how long its answer will be?
+"""How much memory should a request reserve, if nobody knows how long its output will be?
 
-Iteration-level scheduling with three answers: the model's longest sequence (max_seq); the prompt and the output limit
-that the client declares, here 512 for outputs of at most 128 (max_gen); nothing (none), so that a request takes memory
-as it writes, may find none left, and stalls. Nobody serves with the last: it shows what paging needs preemption for.
-And the answer of today's servers (paged): a block of 16 tokens at a time, and whoever came last gives its blocks back
-when there are none left, to be computed again later.
+The iteration level is played with four answers, the modes of this demo:
+
+    max_seq    the longest sequence that the model allows, 2,048 tokens
+    max_gen    the prompt, and the output limit that the client declares: here 512 for every request
+    none       nothing. A request takes memory when it writes. It may find none left; then it
+               stalls. Nobody serves like this. It shows why paging needs preemption.
+    paged      a block of 16 tokens at a time, as today's servers do. If no block is left, the
+               request that came last gives its blocks back. They are computed again later.
 
     python3 lb2/orca_reservation.py        writes orca_reservation.csv
 
-    mean_reserved_tokens, mean_used_tokens     averages over the time in which anything ran; 12,597 tokens fit
-    deadlock_s                                 when all that ran waited for memory; empty if it never came to that
+    mean_reserved_tokens, mean_used_tokens    averages over the time in which anything runs
+    deadlock_s                                when all running requests stall; empty if never
 """
 
+from statistics import mean
 from typing import NamedTuple
 
 import orca_iteration
 import orca_stall
-import paged
-from command_line import run
+import paged_time
+from command_line import run, say
 from common import aligned, save, table
 from inputs import BadInput
 from orca_iteration import Outcome
 from orca_model import ASSUMPTIONS, CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
-from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps
+from orca_workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps, warm_up
 
 MAX_BATCH = 64
 MAX_GEN = 512  # output tokens that every request declares
@@ -31,7 +35,7 @@ BLOCK_SIZE = 16  # tokens of a block, for paged
 
 
 def max_seq(requests, arrivals_us):
-    """The Outcome where every request reserves the longest sequence that the model knows."""
+    """The Outcome where every request reserves the longest sequence that the model allows."""
     needs = [MAX_SEQ_TOKENS for _ in requests.prompt_tokens]
     return orca_iteration.schedule(requests, MAX_BATCH, arrivals_us, needs)
 
@@ -48,43 +52,50 @@ def none(requests, arrivals_us):
 
 
 def step_us(chunks, rows, cached):
-    """One step of the roofline: a chunk of n tokens behind c cached ones makes n^2 / 2 + n c pairs, and reads the c."""
-    tokens, behind = sum(chunk.tokens for chunk in chunks), sum(chunk.cached for chunk in chunks)
+    """Time of one step of the paged scheduler, by the roofline.
+
+    chunks: the prompt parts that are computed in it, each with its tokens and with the cached ones
+    before it; rows: sequences that decode one token; cached: tokens that these rows have in the
+    cache.
+
+    A chunk of n tokens behind c cached ones makes n^2 / 2 + n c pairs, and reads the c from the
+    cache. roofline would count one pair for each of the c, as it does for the rows: they are
+    subtracted.
+    """
+    tokens = sum(chunk.tokens for chunk in chunks)
+    behind = sum(chunk.cached for chunk in chunks)
     pairs = sum(chunk.tokens * (chunk.tokens / 2 + chunk.cached) for chunk in chunks)
-    # roofline counts a pair for each cached token of the rows; those behind a chunk are only read, their pairs are above
     return duration(roofline(tokens, 2 * (pairs - behind), rows, cached + behind), 1)
 
 
 def in_blocks(requests, arrivals_us):
-    """The Outcome of the paged scheduler: blocks within the same memory, any number of tokens a step, whole prompts only.
+    """The Outcome of the paged scheduler; reserved are the tokens of the blocks held, used those written.
 
-    arrivals_us: n times in us. reserved: the tokens of the blocks that are held; used: those written.
+    The memory is the same, the budget of tokens for a step has no limit, and prompts are never
+    split.
     """
     log = []
     blocks = CAPACITY_TOKENS // BLOCK_SIZE
-    result = paged.schedule(requests, MAX_BATCH, arrivals_us, step_us, blocks, BLOCK_SIZE, log=log)
-    busy_us = reserved_token_us = used_token_us = 0
-    written = {}  # position -> tokens it has in memory
+    result = paged_time.schedule(requests, MAX_BATCH, arrivals_us, step_us, blocks, BLOCK_SIZE, log=log)
+    busy_us = reserved_token_us = used_token_us = used = 0
+    written = [0] * len(arrivals_us)  # tokens that each request has in memory
     for step in log:
         for position in step.preempted:
-            del written[position]
+            used -= written[position]
+            written[position] = 0
         for position, tokens in step.scheduled:
-            written[position] = written.get(position, 0) + tokens
+            used += tokens
+            written[position] += tokens
         step_time_us = step.end_us - step.start_us
         busy_us += step_time_us
         reserved_token_us += step_time_us * BLOCK_SIZE * (blocks - step.free)
-        used_token_us += step_time_us * sum(written.values())
+        used_token_us += step_time_us * used
         for position in step.finished:
-            del written[position]
+            used -= written[position]
     return Outcome(result, reserved_token_us / busy_us, used_token_us / busy_us)
 
 
-MODES = {
-    "max_seq": max_seq,
-    "max_gen": max_gen,
-    "none": none,
-    "paged": in_blocks,
-}  # (Requests, n times in us) -> Outcome
+MODES = {"max_seq": max_seq, "max_gen": max_gen, "none": none, "paged": in_blocks}  # Requests, n times in us -> Outcome
 
 
 class Measures(NamedTuple):
@@ -110,55 +121,78 @@ def measure(mode, workload, rate_rps):
         finished = sum(time is not None for time in schedule.finished_us)
         return Measures(reserved, used, None, None, deadlock_us / 1e6, finished)
     latency = p50_ms_per_token(workload.requests.output_tokens, arrivals_us, schedule.finished_us)
-    throughput = throughput_rps(arrivals_us, schedule.finished_us)
+    throughput = throughput_rps(arrivals_us, schedule.finished_us, warm_up(arrivals_us))
     return Measures(reserved, used, throughput, latency, None, len(arrivals_us))
 
 
+def results(workload):
+    """{(rate, mode): Measures}"""
+    return {(rate, mode): measure(mode, workload, rate) for rate in RATES_RPS for mode in MODES}
+
+
 def refuse_longer_than_declared(path, output_tokens):
+    """max_gen reserves MAX_GEN tokens for each output, so no output may be longer."""
     for position, output in enumerate(output_tokens):
         if output > MAX_GEN:
             what = f"output_tokens: expected at most {MAX_GEN}, which max_gen declares, found {output}"
             raise BadInput(f"{path}: record {position}: {what}")
 
 
-def cells(measures):
-    """A row of the file: tokens with one decimal, the rest with three, nothing where there is nothing."""
-    reserved, used, *rest, finished = measures
-    rest = ["" if number is None else f"{number:.3f}" for number in rest]
-    return [f"{reserved:.1f}", f"{used:.1f}", *rest, finished]
+def rows_of(runs):
+    """The rows of the file: tokens with one decimal, the rest with three, nothing where there is nothing."""
+    rows = []
+    for (rate, mode), (reserved, used, *rest, finished) in runs.items():
+        rest = ["" if number is None else f"{number:.3f}" for number in rest]
+        rows.append([f"{rate:.3f}", mode, f"{reserved:.1f}", f"{used:.1f}", *rest, finished])
+    return rows
 
 
-def print_notices(runs, requests):
-    """runs: Measures by (rate, mode)."""
-    busiest = max(RATES_RPS)
-    ratios = [f"{mode} {runs[busiest, mode].reserved_per_used:.2f}" for mode in MODES]
-    print(f"Notice: tokens reserved for one that is used, at {busiest} requests/s: {', '.join(ratios)}.")
-    shares = [f"{mode} {runs[busiest, mode].mean_used_tokens / CAPACITY_TOKENS:.0%}" for mode in MODES]
-    print(f"Notice: of the {CAPACITY_TOKENS:,} tokens of memory so much is in use then: {', '.join(shares)}.")
+def files(runs):
+    return {"orca_reservation.csv": table(["rate_rps", "reserve", *Measures._fields], rows_of(runs))}
+
+
+def show(runs, output_tokens):
+    """runs: from results; output_tokens: of the requests, in full."""
+    print("Demo 4: what a request reserves")
+    print("orca_reservation.csv; reserved and used are the mean numbers of tokens:")
+    header = ["rate_rps", "reserve", "reserved", "used", *Measures._fields[2:]]
+    print(aligned(header, rows_of(runs)), end="")
+    say(f"Notice: on average an output takes {mean(output_tokens):.0f} of the {MAX_GEN} tokens that max_gen reserves "
+        "for it.")
+    notice_memory({mode: runs[max(RATES_RPS), mode] for mode in MODES})
+    notice_deadlocks(runs, len(output_tokens))
+
+
+def notice_memory(busiest):
+    """What each mode makes of the memory at the highest rate, and what that does to the latency.
+
+    busiest: {mode: Measures}
+    """
+    ratios = [f"{mode} {measures.reserved_per_used:.2f}" for mode, measures in busiest.items()]
+    shares = [f"{mode} {measures.mean_used_tokens / CAPACITY_TOKENS:.0%}" for mode, measures in busiest.items()]
+    latencies = [f"{mode} {m.p50_ms_per_token:.0f}" for mode, m in busiest.items() if m.p50_ms_per_token is not None]
+    say(f"Notice: tokens reserved for one used, at {max(RATES_RPS)} requests/s: {', '.join(ratios)}.")
+    say(f"Notice: of the {CAPACITY_TOKENS:,} tokens of memory so much is used then: {', '.join(shares)}.")
+    if latencies:
+        say(f"Notice: the median latency is then, in ms per token: {', '.join(latencies)}.")
+
+
+def notice_deadlocks(runs, requests):
     for (rate, mode), measures in runs.items():
         if measures.deadlock_s is not None:
-            print(
-                f"Notice: at {rate} requests/s {mode} deadlocks after {measures.deadlock_s:.1f} s, with "
-                f"{measures.finished} of {requests} requests finished: every one in memory waits for memory."
-            )
-    slower = [
-        f"{runs[busiest, mode].p50_ms_per_token:.0f} ({mode})" for mode in MODES if runs[busiest, mode].p50_ms_per_token
-    ]
-    print(f"Notice: median ms per token at {busiest} requests/s, of those that finish: {', '.join(slower)}.")
+            say(f"Notice: at {rate} requests/s {mode} deadlocks after {measures.deadlock_s:.1f} s, when "
+                f"{measures.finished} of {requests} requests have finished. Every running request waits for memory "
+                "that another one holds.")
 
 
 def main():
     args = arguments(__doc__).parse_args()
     workload = chosen_workload(args)
     refuse_longer_than_declared(args.requests, workload.requests.output_tokens)
-    runs = {(rate, mode): measure(mode, workload, rate) for rate in RATES_RPS for mode in MODES}
-    header = ["rate_rps", "reserve", *Measures._fields]
-    rows = [[f"{rate:.3f}", mode, *cells(measures)] for (rate, mode), measures in runs.items()]
-    save(args.out, {"orca_reservation.csv": table(header, rows)})
-
-    print(f"Demo 4: what a request reserves\n{ASSUMPTIONS}")
-    print(f"orca_reservation.csv:\n{aligned(header, rows)}", end="")
-    print_notices(runs, len(workload.arrivals_s))
+    runs = results(workload)
+    save(args.out, files(runs))
+    print(ASSUMPTIONS)
+    show(runs, workload.requests.output_tokens)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Which requests arrive when, and how is a run of them measured?
 
-    load_workload("requests.json") -> Workload(Requests([334, 143, ...], [33, 40, ...]), [0.680, 1.700, 1.719, ...])
-    arrivals_at(workload, 4)       -> [169982.976, 424882.258, 429833.924, ...]
+    load_workload("requests.json")
+        -> Workload(Requests([334, 143, ...], [33, 40, ...]), arrivals_s=[0.680, 1.700, 1.719, ...])
+    arrivals_at(workload, 4)
+        -> [169982.976, 424882.258, 429833.924, ...]
 
-The arrivals are a Poisson process of one request per second; at another rate the same ones come closer together
-(common random numbers: only the rate differs). The first fifth of the requests, in arrival order, is warm-up and left
-out of both measures.
+The requests arrive at random moments, one a second on average: a Poisson process. At another rate
+the same requests come closer together or farther apart, so that two runs differ in the rate alone.
+The first fifth of the requests, in the order of arrival, is the warm-up: both measures leave it
+out.
 """
 
 from itertools import accumulate
@@ -20,7 +23,7 @@ from orca_model import MAX_SEQ_TOKENS
 from sources import load_trace
 
 RECORDED = Path(__file__).resolve().parent.parent / "fixtures" / "orca" / "requests.json"
-DRAWN = 1000  # requests of a fresh workload, as in the recorded one
+DRAWN = 1000  # requests of a fresh workload, as many as in the recorded one
 PROMPT_TOKENS, OUTPUT_TOKENS = (32, 512), (1, 128)  # least and most of its uniform lengths
 
 
@@ -29,18 +32,18 @@ class Workload(NamedTuple):
     arrivals_s: list  # at one request per second; never falling
 
 
-# --- in -----------------------------------------------------------------------------------------------------------
+# --- in -------------------------------------------------------------------------------------------
 
 
 def arguments(docstring):
-    """The parser of a script of this lab: requests that have a gap, or fresh ones by --seed."""
+    """The parser of a script of this lab: it takes requests that have a gap, or draws fresh ones."""
     parser = parser_of(docstring)
     parser.add_argument("--requests", type=Path, default=RECORDED, metavar="FILE",
-                        help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace with '
-                             "arrivals (default: fixtures/orca/requests.json)")
+                        help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace '
+                             "with arrivals (default: fixtures/orca/requests.json)")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
     add_time_unit(parser)
-    parser.add_argument("--seed", type=int, metavar="N", help="a fresh workload of this seed instead of a file")
+    parser.add_argument("--seed", type=int, metavar="N", help="draw a fresh workload with this seed instead")
     return parser
 
 
@@ -55,10 +58,11 @@ def chosen_workload(args):
 
 
 def load_workload(path, first=None, time_unit=None):
-    """Read a request file that has arrivals. Raises BadInput or OSError.
+    """Read a JSON list of requests with a gap, or a trace with arrivals, as a Workload.
 
-    Arrivals given as gaps, the seconds since the arrival before, are those of a process of one request per second; the
-    scripts scale it. The time axis of any other file is stretched to that rate. first: take so many requests only.
+    gap: seconds since the arrival before, 0..MOST, at one request per second on average. The gaps
+    of any other file are stretched to that rate. first: take so many requests only. Raises BadInput
+    or OSError.
     """
     trace = load_trace(path, first, time_unit)
     if trace.gaps_s:
@@ -78,7 +82,7 @@ def load_workload(path, first=None, time_unit=None):
 
 
 def draw_workload(r):
-    """A fresh workload from a random.Random: gaps of a unit-rate Poisson process, lengths uniform."""
+    """A fresh Workload from a random.Random: a Poisson process, uniform lengths."""
     arrivals_s = list(accumulate(r.expovariate(1.0) for _ in range(DRAWN)))
     prompts = [r.randint(*PROMPT_TOKENS) for _ in range(DRAWN)]
     outputs = [r.randint(*OUTPUT_TOKENS) for _ in range(DRAWN)]
@@ -86,21 +90,28 @@ def draw_workload(r):
 
 
 def arrivals_at(workload, rate_rps):
-    """The workload's arrivals at this rate: n times in us, not rounded."""
+    """When the requests arrive at this rate: n times in us, not rounded."""
     return [arrival / rate_rps * 1e6 for arrival in workload.arrivals_s]
 
 
-# --- measures -----------------------------------------------------------------------------------------------------
+# --- measures -------------------------------------------------------------------------------------
 
 
-def throughput_rps(arrivals_us, finished_us):
-    """Requests per second after the warm-up: how many, by the time from the first one's arrival to the last finish."""
-    warm = len(arrivals_us) // 5
+def warm_up(requests):
+    """How many of the first requests are left out of the measures."""
+    return len(requests) // 5
+
+
+def throughput_rps(arrivals_us, finished_us, warm):
+    """Requests served per second, without the first `warm` ones.
+
+    The others are divided by the time from the first one's arrival to the last one's finish.
+    """
     return (len(arrivals_us) - warm) * 1e6 / (max(finished_us[warm:]) - arrivals_us[warm])
 
 
 def p50_ms_per_token(output_tokens, arrivals_us, finished_us):
-    """Normalized latency: median over the requests after the warm-up of (finish - arrival) / output tokens, in ms."""
-    warm = len(arrivals_us) // 5
-    measured = list(zip(output_tokens, arrivals_us, finished_us))[warm:]
+    """Normalized latency in ms: p50, the median, of (finish - arrival) / output tokens after the warm-up."""
+    warm = warm_up(arrivals_us)
+    measured = zip(output_tokens[warm:], arrivals_us[warm:], finished_us[warm:])
     return median((finished - arrival) / tokens for tokens, arrival, finished in measured) / 1000

@@ -1,18 +1,19 @@
 """What does a token budget do to the tail of inter-token latency, and what does it cost?
 
-Chunked prefill: a step computes at most max_num_batched_tokens tokens, decoding sequences first, so a long prompt no
-longer makes everybody else wait for all of itself at once. The requests arrive at 10 a second (step 6's 20 draws,
-pooled), at most 32 run, memory is unlimited, costs are the lab's, or --costs.
+ITL (inter-token latency) is the time between two tokens of one request. A long prompt that is
+prefilled at once delays the next token of everybody else. With a budget, a step computes at most
+max_num_batched_tokens tokens: first one for each sequence that decodes, then a chunk of a prompt.
 
     python3 lb2/paged_chunked.py        writes paged_chunked.csv
 
-TTFT here counts from arrival; ITL is the time between two consecutive tokens of one request, over all of them.
+The requests arrive at 10 a second (the 20 draws of step 6, pooled). At most 32 run. Memory is
+unlimited. TTFT, the time to the first token, counts from when the client sends the request.
 """
 
 from collections import Counter
 
-from command_line import arguments, progress, run
-from common import aligned, load_requests, percentile, save, table
+from command_line import arguments, progress, run, say
+from common import aligned, load_requests, percentile, percentile_of_counts, save, table
 from cost_model import Costs, load_costs
 from paged import UNLIMITED
 from paged_fast import schedule
@@ -43,7 +44,7 @@ def measure(requests, budget, costs=Costs()):
         ttfts_us.extend(first - issued for first, issued in zip(result.first_token_us, result.issued_us))
         gaps_us.update(result.gaps_us)
         span_us += max(result.finished_us)
-    p99_itl_us = percentile(list(gaps_us.elements()), 99) if gaps_us else 0
+    p99_itl_us = percentile_of_counts(gaps_us, 99) if gaps_us else 0
     return percentile(ttfts_us, 99), p99_itl_us, DRAWS * sum(requests.output_tokens) * 1_000_000 / span_us
 
 
@@ -58,18 +59,24 @@ def main():
     print("Chunked prefill: paged_chunked.csv")
     print(aligned(HEADER, rows), end="")
 
-    itl = {budget: measures[1] for budget, measures in measured.items()}
-    ttft = {budget: measures[0] for budget, measures in measured.items()}
-    least, most = min(itl, key=itl.get), max(itl, key=itl.get)
-    print(f"Notice: p99 ITL is lowest at {name(least)}, {itl[least] / 1000:.2f} ms, where p99 TTFT is "
-          f"{ttft[least] / 1000:.2f} ms; highest at {name(most)}, {itl[most] / 1000:.2f} ms, with "
-          f"{ttft[most] / 1000:.2f} ms of TTFT.")
-    ordered = [itl[budget] for budget in BUDGETS]
-    falls = [name(budget) for before, budget in zip(BUDGETS, BUDGETS[1:]) if itl[budget] < itl[before]]
-    print("The tail of ITL never falls as the budget grows." if ordered == sorted(ordered) else
-          f"A larger budget is not always a longer tail: p99 ITL falls on the way to {', '.join(falls)}.")
-    quickest = min(ttft, key=ttft.get)
-    print(f"p99 TTFT is lowest at {name(quickest)}, {ttft[quickest] / 1000:.2f} ms.")
+    print_notices(measured)
+
+
+def print_notices(measured):
+    """What the table says. measured: budget -> (p99 TTFT in us, p99 ITL in us, tokens per second)."""
+    ttft_ms = {budget: ttft / 1000 for budget, (ttft, _, _) in measured.items()}
+    itl_ms = {budget: itl / 1000 for budget, (_, itl, _) in measured.items()}
+    least, most = min(itl_ms, key=itl_ms.get), max(itl_ms, key=itl_ms.get)
+    say(f"Notice: p99 ITL is lowest at {name(least)}, {itl_ms[least]:.2f} ms, where p99 TTFT is "
+        f"{ttft_ms[least]:.2f} ms; highest at {name(most)}, {itl_ms[most]:.2f} ms, with "
+        f"{ttft_ms[most]:.2f} ms of TTFT.")
+    falls = [name(budget) for before, budget in zip(BUDGETS, BUDGETS[1:]) if itl_ms[budget] < itl_ms[before]]
+    if falls:
+        say(f"A larger budget is not always a longer tail: p99 ITL falls on the way to {', '.join(falls)}.")
+    else:
+        say("The tail of ITL never falls as the budget grows.")
+    quickest = min(ttft_ms, key=ttft_ms.get)
+    say(f"p99 TTFT is lowest at {name(quickest)}, {ttft_ms[quickest]:.2f} ms.")
 
 
 if __name__ == "__main__":

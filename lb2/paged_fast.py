@@ -1,7 +1,7 @@
-"""The same Schedule as paged.py's, some twenty times faster. Nobody has to read this to understand the scheduler.
+"""The same Schedule as paged_time.py gives, some twenty times faster.
 
-schedule() gives exactly what paged.schedule() gives (tests/test_paged_fast.py), for the step times
-that Costs can express. It leaves out what only the lesson needs: swapping to host memory, the log,
+Nobody has to read this to understand the scheduler. schedule() gives exactly what
+paged_time.schedule() gives (tests/test_paged_fast.py), for the step times that Costs can express. It leaves out what only the lesson needs: swapping to host memory, the log,
 and any other step_us.
 
 Why it is faster. No step visits the requests that decode: each takes one token a step, so they are
@@ -21,7 +21,8 @@ from heapq import heappop, heappush
 from operator import itemgetter
 
 from cost_model import Costs
-from paged import UNLIMITED, Schedule, refuse_what_cannot_fit
+from paged import UNLIMITED, refuse_what_cannot_fit
+from paged_time import Schedule
 
 FAR = float("inf")
 
@@ -61,8 +62,13 @@ class Memory:
 
     # Questions.
 
+    def blocks(self, tokens):
+        return -(-tokens // self.block_size)
+
     def hits(self, position, length):
         """(pieces (run, first block, end), blocks, blocks that are in use) of the cache that a request can begin with."""
+        if self.prefixes is None:
+            return (), 0, 0
         limit = (length - 1) // self.block_size
         found, index, used = [], 0, 0
         homes = [(self.shared, name, tokens // self.block_size) for name, tokens in self.prefixes[position]]
@@ -121,6 +127,8 @@ class Memory:
 
     def share(self, position, found, blocks):
         """Give a request the pieces that hits() found."""
+        if self.prefixes is None:
+            return
         pieces = []
         for run, start, stop in found:
             while run.hi <= start:  # split by an earlier piece
@@ -138,6 +146,8 @@ class Memory:
 
     def remember(self, position, computed):
         """Register the full blocks of a request's prefixes."""
+        if self.prefixes is None:
+            return
         prefixes = self.prefixes[position]
         done = self.named[position]
         full = computed // self.block_size
@@ -158,7 +168,7 @@ class Memory:
 
         What is the request's own is registered only here, and only if it comes again: nobody else can ask for it.
         """
-        blocks = -(-computed // self.block_size)
+        blocks = self.blocks(computed)
         if self.prefixes is None:
             self.free += blocks
             self.blank += blocks
@@ -222,6 +232,10 @@ class Rows:
             self.stop(position)
         return positions
 
+    def in_cache(self, step):
+        """Tokens in the cache of those that take one in this step, after it."""
+        return self.count * (step + 1) - self.born
+
     def next_end(self):
         while self.heap[0] not in self.ends:
             heappop(self.heap)
@@ -229,6 +243,7 @@ class Rows:
 
     def preempt(self, position):
         self.stop(position)
+        del self.birth[position]
         same = self.ends[self.last[position]]
         same.remove(position)
         if not same:
@@ -258,226 +273,294 @@ class Rows:
 def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=UNLIMITED, block_size=16,
              max_num_batched_tokens=UNLIMITED, chunked_prefill=True, reserve_full_prompt=True, prefixes=None, *,
              asynchronous=False, clients=None, overhead_us=0):
-    """Play all requests in time and return their Schedule: paged.schedule() with step_us=step_of(costs).
+    """Play all requests in time and return their Schedule: that of paged_time.schedule() with step_us=step_of(costs).
 
-    The parameters are those of paged.schedule(); costs is a Costs. Raises BadInput for a request that could never fit.
+    The parameters are those of paged_time.schedule(); costs is a Costs. Raises BadInput for a request that could never fit.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
-    prompt_tokens, output_tokens = requests
-    n = len(prompt_tokens)
-    overhead_us = round(overhead_us)
-    issued_us = list(arrivals_us or [0] * n)
-    queue = sorted(range(n), key=issued_us.__getitem__)  # positions in the order in which they are sent
-    reach_us = [issued_us[position] + overhead_us for position in queue[:clients]]  # when they are at the scheduler
-    admitted_us, first_token_us, finished_us = [None] * n, [None] * n, [None] * n
-    length = list(prompt_tokens)  # prompt and generated tokens at the last admission: what is prefilled
-    left_us = {}  # position of a request preempted while decoding: when its last token came
-    gaps_us = {}
-    waiting = deque()
-    rows = Rows(block_size)
-    birth, due = rows.birth, rows.due
-    memory = Memory(kv_blocks, block_size, prefixes)
-    bounded = kv_blocks < sum(-(-(prompt + output) // block_size) for prompt, output in zip(*requests))
-    reads_cache = costs.context_us_per_token != 0
-    partial, partial_computed = None, 0  # at most one running request is half prefilled, and it was admitted last
-    flight = None  # (end of the step whose results are not there yet, its requests that end), if asynchronous
-    stuck = False  # the head of the waiting line fits only after somebody else has left
-    now_us = before_us = 0  # when this step is scheduled; when the step before it ends
-    head = step = empty_steps = peak_running = preemptions = resumed_tokens = hit_tokens = 0
+    play = Play(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,
+                Memory(kv_blocks, block_size, prefixes), max_num_seqs, max_num_batched_tokens, chunked_prefill,
+                reserve_full_prompt, asynchronous)
+    play.run()
+    gaps_us = Counter({gap: times for gap, times in play.gaps_us.items() if times})
+    return Schedule(play.admitted_us, play.first_token_us, play.finished_us, play.step + play.empty_steps, play.peak_running,
+                    gaps_us, play.preemptions, play.resumed_tokens, play.hit_tokens, play.issued_us)
 
-    while True:
-        while head < len(reach_us) and reach_us[head] <= now_us:
-            waiting.append(queue[head])
-            head += 1
-        running = len(birth) + (partial is not None)
-        if not running and not waiting:
-            if head == len(reach_us):
-                break
-            now_us = reach_us[head]
-            continue
 
-        # Steps that are all alike, until somebody arrives who could be admitted, ends, or may find no block.
-        count = rows.count
-        full = running == max_num_seqs or partial is not None or count == max_num_batched_tokens or (stuck and waiting)
-        steps = 0
-        if running and (full or not waiting) and not (flight and flight[1]):
-            chunk = max_num_batched_tokens - count if partial is not None else 0
-            steps = rows.next_end() + 1 - step if count else UNLIMITED
-            if chunk:
-                steps = min(steps, (length[partial] - partial_computed - 1) // chunk)
-            if bounded:
-                steps = min(steps, rows.steps_within(memory.free, step, chunk))
-        if steps > 0:
-            coming_us = FAR if full or head == len(reach_us) else reach_us[head]
-            pass_us = costs.decode_us(count) + costs.prefill_us(chunk)
-            if reads_cache:
-                steps, now_us, before_us = add_up(costs, gaps_us, steps, pass_us, count, now_us, before_us, coming_us,
-                                                  rows.count * (step + 1) - rows.born + (chunk and partial_computed + chunk),
-                                                  count + chunk, asynchronous)
+class Play:
+    """One run, and all that changes in it."""
+
+    def __init__(self, requests, arrivals_us, clients, overhead_us, costs, memory, max_num_seqs, max_num_batched_tokens,
+                 chunked_prefill, reserve_full_prompt, asynchronous):
+        self.prompt_tokens, self.output_tokens = requests
+        self.costs, self.memory, self.overhead_us, self.asynchronous = costs, memory, overhead_us, asynchronous
+        self.max_num_seqs, self.max_num_batched_tokens = max_num_seqs, max_num_batched_tokens
+        self.chunked_prefill, self.reserve_full_prompt = chunked_prefill, reserve_full_prompt
+        n = len(arrivals_us)
+        self.issued_us = list(arrivals_us)
+        self.queue = sorted(range(n), key=arrivals_us.__getitem__)  # positions in the order in which they are sent
+        self.reach_us = [arrivals_us[position] + overhead_us for position in self.queue[:clients]]  # the scheduler
+        self.head = 0  # so many are there
+        self.waiting = deque()
+        self.rows = Rows(memory.block_size)
+        self.partial = None  # at most one running request is half prefilled, and it was admitted last
+        self.computed = 0  # its tokens in the cache
+        self.flight = None  # asynchronous: (end of the step whose results are not there yet, who ends in it)
+        self.stuck = False  # the head of the waiting line fits only after somebody else has left
+        # Without this, memory never runs out and nothing is forgotten, so blocks need not be counted.
+        self.bounded = memory.free < sum(memory.blocks(sum(tokens)) for tokens in zip(*requests))
+        self.length = list(self.prompt_tokens)  # prompt and generated tokens at the last admission: what is prefilled
+        self.left_us = {}  # position of a request preempted while decoding: when its last token came
+        self.admitted_us, self.first_token_us, self.finished_us = [None] * n, [None] * n, [None] * n
+        self.gaps_us = {}
+        self.now_us = self.before_us = 0  # when this step is scheduled; when the step before it ends
+        self.step = self.empty_steps = self.peak_running = self.preemptions = self.resumed_tokens = self.hit_tokens = 0
+
+    def run(self):
+        while self.arrive():
+            steps = self.steps_alike()
+            if steps > 0:
+                ended = self.jump(steps)
+                if self.asynchronous:
+                    self.flight = self.before_us, ended
+                    continue
             else:
-                if coming_us <= before_us:
-                    steps = 1
-                elif pass_us and coming_us < FAR:
-                    steps = min(steps, asynchronous + -(-(coming_us - before_us) // pass_us))
-                gaps_us[pass_us] = gaps_us.get(pass_us, 0) + count * steps
-                before_us += steps * pass_us
-                now_us = before_us - pass_us if asynchronous else before_us
-            if bounded:
-                memory.take(rows.blocks_due(step, steps))
-            if chunk:
-                if bounded:
-                    memory.take(-(-(partial_computed + steps * chunk) // block_size) - -(-partial_computed // block_size))
-                partial_computed += steps * chunk
-                if prefixes is not None:
-                    memory.remember(partial, partial_computed)
-            step += steps
-            ended = rows.ending(step - 1)
-            if asynchronous:
-                flight = before_us, ended
-                continue
-
-        # One step, as in paged.py: first the running requests ...
-        else:
-            start_us = max(now_us, before_us)
-            prefilled = in_cache = 0
-            complete, preempted, stuck = [], False, False
-            need = due[step % block_size]
-            while True:
-                if need <= memory.free:
-                    memory.take(need)
-                    need = 0
-                    if partial is None:
-                        break
-                    chunk = min(length[partial] - partial_computed, max_num_batched_tokens - rows.count)
-                    blocks = -(-(partial_computed + chunk) // block_size) - -(-partial_computed // block_size)
-                    if blocks <= memory.free:
-                        memory.take(blocks)
-                        break
-                else:
-                    need -= memory.free
-                    memory.take(memory.free)
-                preempted = True
-                preemptions += 1
-                if partial is not None:
-                    victim, computed, partial = partial, partial_computed, None
-                    memory.release(victim, computed, computed, True)
-                    waiting.appendleft(victim)
-                else:
-                    victim = next(reversed(birth))
-                    computed = step - birth[victim]
-                    ends = flight and victim in flight[1]
-                    known = computed - 1 if asynchronous and computed > length[victim] else computed
-                    memory.release(victim, computed, known, not ends)
-                    if not ends:
-                        need -= birth[victim] % block_size == step % block_size
-                        rows.preempt(victim)
-                        length[victim] = computed + 1
-                        left_us[victim] = before_us
-                        waiting.appendleft(victim)
-                    del birth[victim]
-                resumed_tokens += computed
-            count = rows.count
-            budget = max_num_batched_tokens - count
-            if partial is not None:
-                budget -= chunk
-                partial_computed += chunk
-                prefilled, in_cache = chunk, partial_computed
-                if prefixes is not None:
-                    memory.remember(partial, partial_computed)
-                if partial_computed == length[partial]:
-                    complete.append(partial)
-                    partial = None
-            running = len(birth) + len(complete) + (partial is not None)
-
-            # ... then the waiting ones, up to the first that cannot be admitted.
-            while waiting and not preempted and budget > 0 and running < max_num_seqs:
-                position = waiting[0]
-                tokens = length[position]
-                hits, cached, used = memory.hits(position, tokens) if prefixes is not None else ((), 0, 0)
-                computed = cached * block_size
-                chunk = min(tokens - computed, budget)
-                needed = -(-(tokens if reserve_full_prompt else computed + chunk) // block_size) - used
-                if needed > memory.free or (not chunked_prefill and chunk < tokens - computed):
-                    stuck = not prefilled and (reserve_full_prompt or prefixes is None)  # else a lost hit could let it in
-                    break
-                waiting.popleft()
-                running += 1
-                if prefixes is not None:
-                    memory.share(position, hits, cached)
-                    hit_tokens += computed
-                memory.take(-(-(computed + chunk) // block_size) - cached)
-                if admitted_us[position] is None:
-                    admitted_us[position] = start_us
-                budget -= chunk
-                prefilled += chunk
-                computed += chunk
-                in_cache += computed
-                if prefixes is not None:
-                    memory.remember(position, computed)
-                if computed == tokens:
-                    complete.append(position)
-                else:
-                    partial, partial_computed = position, computed
-            peak_running = max(peak_running, running)
-
-            if not count and not prefilled:  # all that run wait for their last token (asynchronous only)
-                empty_steps += 1
-                before_us = start_us
-                (now_us, ended), flight = flight, None
-            else:
-                end_us = start_us + costs.decode_us(count + len(complete)) + costs.prefill_us(prefilled)
-                if reads_cache:
-                    end_us += costs.context_us(count * (step + 1) - rows.born + in_cache)
-                gap_us = end_us - start_us
-                gaps_us[gap_us] = gaps_us.get(gap_us, 0) + count
-                for position in complete:
-                    if first_token_us[position] is None:
-                        first_token_us[position] = end_us
-                    else:
-                        gap_us = end_us - left_us.pop(position)
-                        gaps_us[gap_us] = gaps_us.get(gap_us, 0) + 1
-                    born = step + 1 - length[position]
-                    rows.add(position, born, born + prompt_tokens[position] + output_tokens[position] - 2)
-                ended = rows.ending(step)
-                step += 1
-                before_us = end_us
-                if asynchronous:
-                    over, flight = flight, (end_us, ended)
+                ended = self.one_step()
+                if self.asynchronous:
+                    over, self.flight = self.flight, (self.before_us, ended) if ended is not None else None
                     if over is None:
                         continue
-                    now_us, ended = over
+                    self.now_us, ended = over
                 else:
-                    now_us = end_us
+                    self.now_us = self.before_us
+            for position in ended:
+                self.finish(position)
 
-        # The results of a step are there.
-        for position in ended:
-            finished_us[position] = now_us
-            if position in birth:
-                del birth[position]
-                tokens = prompt_tokens[position] + output_tokens[position] - 1
-                memory.release(position, tokens, tokens, False)
-            if len(reach_us) < n:
-                issued_us[queue[len(reach_us)]] = now_us
-                reach_us.append(now_us + overhead_us)
-            stuck = False
+    def arrive(self):
+        """Let in who has arrived; if nobody is there, wait for the next. False: all are done."""
+        reach_us = self.reach_us
+        while True:
+            while self.head < len(reach_us) and reach_us[self.head] <= self.now_us:
+                self.waiting.append(self.queue[self.head])
+                self.head += 1
+            if self.waiting or self.rows.birth or self.partial is not None:
+                return True
+            if self.head == len(reach_us):
+                return False
+            self.now_us = reach_us[self.head]
 
-    gaps_us = Counter({gap: times for gap, times in gaps_us.items() if times})
-    return Schedule(admitted_us, first_token_us, finished_us, step + empty_steps, peak_running, gaps_us, preemptions,
-                    resumed_tokens, hit_tokens, issued_us)
+    def finish(self, position):
+        """The last token of a request is there."""
+        self.finished_us[position] = self.now_us
+        if position in self.rows.birth:  # else it was preempted since
+            del self.rows.birth[position]
+            tokens = self.prompt_tokens[position] + self.output_tokens[position] - 1
+            self.memory.release(position, tokens, tokens, False)
+        if len(self.reach_us) < len(self.queue):  # its client sends the next one
+            self.issued_us[self.queue[len(self.reach_us)]] = self.now_us
+            self.reach_us.append(self.now_us + self.overhead_us)
+        self.stuck = False
 
+    # Steps that are all alike.
 
-def add_up(costs, gaps_us, steps, pass_us, count, now_us, before_us, coming_us, in_cache, growth, asynchronous):
-    """Steps whose time grows with the cache, up to `steps` and while coming_us is not reached when they are scheduled.
+    def full(self):
+        """Nobody can be admitted, whoever arrives."""
+        return (
+            self.partial is not None
+            or len(self.rows.birth) == self.max_num_seqs
+            or self.rows.count == self.max_num_batched_tokens
+            or (self.stuck and self.waiting)
+        )
 
-    Returns (how many, when the next is scheduled, when the last ends).
-    """
-    context_us = costs.context_us
-    done = 0
-    while done < steps and now_us < coming_us:
-        step_us = pass_us + context_us(in_cache)
-        in_cache += growth
-        gaps_us[step_us] = gaps_us.get(step_us, 0) + count
-        now_us = before_us if asynchronous else before_us + step_us
-        before_us += step_us
-        done += 1
-    return done, now_us, before_us
+    def steps_alike(self):
+        """Steps until the next request ends, a prompt has its last chunk, or memory may run out; 0 if one may be admitted."""
+        rows, chunk = self.rows, 0
+        if (self.waiting and not self.full()) or (self.flight and self.flight[1]):
+            return 0
+        if self.partial is not None:
+            chunk = self.max_num_batched_tokens - rows.count
+            steps = (self.length[self.partial] - self.computed - 1) // chunk
+        elif not rows.count:
+            return 0
+        else:
+            steps = rows.next_end() + 1 - self.step
+        if chunk and rows.count:
+            steps = min(steps, rows.next_end() + 1 - self.step)
+        return min(steps, rows.steps_within(self.memory.free, self.step, chunk)) if self.bounded else steps
+
+    def jump(self, steps):
+        """Play up to so many steps, but none that would see the next arrival. Returns who ends in the last of them."""
+        rows, memory, costs = self.rows, self.memory, self.costs
+        count, chunk = rows.count, 0
+        coming_us = FAR if self.head == len(self.reach_us) or self.full() else self.reach_us[self.head]
+        if self.partial is not None:
+            chunk = self.max_num_batched_tokens - count
+        step_us = costs.decode_us(count) + costs.prefill_us(chunk)
+        if costs.context_us_per_token:
+            in_cache = rows.in_cache(self.step) + (self.computed + chunk if chunk else 0)
+            steps = self.add_up(steps, step_us, in_cache, count + chunk, coming_us)
+        else:
+            if coming_us <= self.before_us:
+                steps = 1
+            elif step_us and coming_us < FAR:
+                steps = min(steps, self.asynchronous + -(-(coming_us - self.before_us) // step_us))
+            self.gaps_us[step_us] = self.gaps_us.get(step_us, 0) + count * steps
+            self.before_us += steps * step_us
+            self.now_us = self.before_us - step_us if self.asynchronous else self.before_us
+        if self.bounded:
+            memory.take(rows.blocks_due(self.step, steps))
+        if chunk:
+            memory.take(memory.blocks(self.computed + steps * chunk) - memory.blocks(self.computed))
+            self.computed += steps * chunk
+            memory.remember(self.partial, self.computed)
+        self.step += steps
+        return rows.ending(self.step - 1)
+
+    def add_up(self, steps, step_us, in_cache, growth, coming_us):
+        """Step by step, where the time of a step grows with the cache. Returns how many steps were played."""
+        context_us, gaps_us, count, asynchronous = self.costs.context_us, self.gaps_us, self.rows.count, self.asynchronous
+        now_us, before_us = self.now_us, self.before_us
+        played = 0
+        while played < steps and now_us < coming_us:
+            gap_us = step_us + context_us(in_cache)
+            gaps_us[gap_us] = gaps_us.get(gap_us, 0) + count
+            in_cache += growth
+            now_us = before_us if asynchronous else before_us + gap_us
+            before_us += gap_us
+            played += 1
+        self.now_us, self.before_us = now_us, before_us
+        return played
+
+    # One step, as in paged.py.
+
+    def one_step(self):
+        """Returns who ends in the step; None if nothing could be scheduled (asynchronous only)."""
+        rows, costs = self.rows, self.costs
+        start_us = max(self.now_us, self.before_us)
+        preempted, chunk = self.serve_running()
+        count = rows.count
+        complete, prefilled, in_cache = [], chunk, 0
+        if chunk:
+            self.computed += chunk
+            in_cache = self.computed
+            self.memory.remember(self.partial, self.computed)
+            if self.computed == self.length[self.partial]:
+                complete.append(self.partial)
+                self.partial = None
+        running = len(rows.birth) + len(complete) + (self.partial is not None)
+        self.stuck = False
+        if self.waiting and not preempted:
+            budget = self.max_num_batched_tokens - count - chunk
+            running, more, more_cached = self.admit(start_us, running, budget, complete)
+            prefilled += more
+            in_cache += more_cached
+        self.peak_running = max(self.peak_running, running)
+        if not count and not prefilled:  # all that run wait for their last token
+            self.empty_steps += 1
+            self.before_us = start_us
+            return None
+        end_us = start_us + costs.decode_us(count + len(complete)) + costs.prefill_us(prefilled)
+        if costs.context_us_per_token:
+            end_us += costs.context_us(in_cache + rows.in_cache(self.step))
+        self.gaps_us[end_us - start_us] = self.gaps_us.get(end_us - start_us, 0) + count
+        for position in complete:
+            self.start_decoding(position, end_us)
+        self.before_us = end_us
+        self.step += 1
+        return rows.ending(self.step - 1)
+
+    def serve_running(self):
+        """Take the blocks of all that run; preempt from the end of the line while there are too few.
+
+        Returns (was one preempted, chunk of the half-done prompt). Each row asks for one block, in the order of admission,
+        so when one finds none, none is free.
+        """
+        rows, memory = self.rows, self.memory
+        preempted = False
+        need = rows.due[self.step % memory.block_size]
+        while True:
+            if need <= memory.free:
+                memory.take(need)
+                if self.partial is None:
+                    return preempted, 0
+                need = 0
+                chunk = min(self.length[self.partial] - self.computed, self.max_num_batched_tokens - rows.count)
+                blocks = memory.blocks(self.computed + chunk) - memory.blocks(self.computed)
+                if blocks <= memory.free:
+                    memory.take(blocks)
+                    return preempted, chunk
+            else:
+                need -= memory.free
+                memory.take(memory.free)
+            need -= self.preempt_last()
+            preempted = True
+
+    def preempt_last(self):
+        """Preempt the request that was admitted last. Returns how many blocks it would have asked for in this step."""
+        self.preemptions += 1
+        if self.partial is not None:
+            victim, self.partial = self.partial, None
+            self.resumed_tokens += self.computed
+            self.memory.release(victim, self.computed, self.computed, True)
+            self.waiting.appendleft(victim)
+            return 0
+        rows = self.rows
+        victim = next(reversed(rows.birth))
+        birth = rows.birth[victim]
+        computed = self.step - birth
+        self.resumed_tokens += computed
+        ends = self.flight and victim in self.flight[1]  # its last token is in flight
+        # The content of a block is known when the step that fills it is over; what is prefilled is known before.
+        known = computed - 1 if self.asynchronous and computed > self.length[victim] else computed
+        self.memory.release(victim, computed, known, not ends)
+        if ends:
+            del rows.birth[victim]
+            return 0
+        rows.preempt(victim)
+        self.length[victim] = computed + 1
+        self.left_us[victim] = self.before_us
+        self.waiting.appendleft(victim)
+        return int(birth % self.memory.block_size == self.step % self.memory.block_size)
+
+    def admit(self, start_us, running, budget, complete):
+        """Admit waiting requests up to the first that does not fit; those whose prefill ends join `complete`.
+
+        Returns (requests that run, tokens prefilled, tokens of the admitted in the cache after the step).
+        """
+        memory, first_budget, in_cache = self.memory, budget, 0
+        while self.waiting and budget > 0 and running < self.max_num_seqs:
+            position = self.waiting[0]
+            tokens = self.length[position]
+            hits, cached, used = memory.hits(position, tokens)
+            computed = cached * memory.block_size
+            chunk = min(tokens - computed, budget)
+            needed = memory.blocks(tokens if self.reserve_full_prompt else computed + chunk) - used
+            if needed > memory.free or (not self.chunked_prefill and chunk < tokens - computed):
+                # It stays stuck if the budget was whole, and if no lost hit can let it in.
+                self.stuck = not complete and self.partial is None and (self.reserve_full_prompt or memory.prefixes is None)
+                break
+            self.waiting.popleft()
+            running += 1
+            budget -= chunk
+            memory.share(position, hits, cached)
+            memory.take(memory.blocks(computed + chunk) - cached)
+            memory.remember(position, computed + chunk)
+            self.hit_tokens += computed
+            in_cache += computed + chunk
+            if self.admitted_us[position] is None:
+                self.admitted_us[position] = start_us
+            if computed + chunk == tokens:
+                complete.append(position)
+            else:
+                self.partial, self.computed = position, computed + chunk
+        return running, first_budget - budget, in_cache
+
+    def start_decoding(self, position, end_us):
+        """The last chunk of a request's prefill ends with its next token."""
+        if self.first_token_us[position] is None:
+            self.first_token_us[position] = end_us
+        else:
+            gap_us = end_us - self.left_us.pop(position)
+            self.gaps_us[gap_us] = self.gaps_us.get(gap_us, 0) + 1
+        birth = self.step + 1 - self.length[position]
+        self.rows.add(position, birth, birth + self.prompt_tokens[position] + self.output_tokens[position] - 2)

@@ -1,21 +1,23 @@
 """Does preempting often cost throughput, and what does reserving the whole prompt buy?
 
-The requests, all there at time 0, on a cache of 599 blocks of 16 tokens, too small for all of them, with a budget of 256
-tokens a step. Two policies at admission: only if the whole prompt fits into free blocks, or as soon as its first chunk
-does. Two ways to resume a preempted request: compute its tokens again, or fetch its cache from host memory, to which it
-was copied at 25 GB/s (one way; both ways are paid, one after the other, inside the step). Costs are the lab's.
+A request that is preempted loses its blocks of the cache and waits to be resumed. All requests are
+there at time 0. The cache has 599 blocks of 16 tokens, too few for all of them, and a step has a
+budget of 256 tokens. Two policies admit a request: only when its whole prompt fits into free blocks
+(reserve_full_prompt), or as soon as its first chunk fits. Two ways resume a request: compute its
+tokens again (recompute), or move its cache to host memory and back (swap), at 25 GB/s each way,
+within the step.
 
     python3 lb2/paged_preemption.py        writes paged_preemption.csv
 
-resumed_tokens 28,000 = tokens that were in the cache of the preempted requests, to be computed or moved again.
+resumed_tokens counts the tokens that preempted requests had in the cache.
 """
 
 from itertools import product
 
-from command_line import arguments, progress, run
+from command_line import arguments, progress, run, say
 from common import aligned, load_requests, save, table, throughput_tps
 from cost_model import Costs, load_costs
-from paged import schedule, step_of
+from paged_time import schedule, step_of
 
 KV_BLOCKS = 599
 BLOCK_SIZE = 16
@@ -41,25 +43,22 @@ def measure(requests, reserve, resume, max_num_seqs, costs=Costs()):
 def print_notices(results, costs):
     """What the table says. results: {(reserve, resume, limit): (preemptions, tokens per second)}."""
     if not any(preemptions for preemptions, _ in results.values()):
-        print("Notice: Nothing was preempted: the cache has room for all that may run together.")
+        say("Notice: nothing was preempted: the cache has room for all that may run together.")
         return
     without = max((key for key in results if not key[0]), key=lambda key: results[key][0])
     with_it = True, *without[1:]
-    print(
-        f"Notice: with {without[1]} and {without[2]} sequences, reserving the whole prompt turns {results[without][0]} "
-        f"preemptions into {results[with_it][0]} and {results[without][1]:.0f} tokens/s into {results[with_it][1]:.0f} "
-        f"({results[with_it][1] / results[without][1] - 1:+.1%})."
-    )
+    say(f"Notice: with {without[1]} and {without[2]} sequences, reserving the whole prompt turns {results[without][0]} "
+        f"preemptions into {results[with_it][0]}, and {results[without][1]:.0f} tokens/s into "
+        f"{results[with_it][1]:.0f} ({results[with_it][1] / results[without][1] - 1:+.1%}).")
     for reserve, words in ((True, "With"), (False, "Without")):
-        limits = {limit: results[reserve, "recompute", limit][1] for limit in MAX_NUM_SEQS}
-        best = max(limits, key=limits.get)
-        served = ", ".join(f"{tps:.0f} at {limit}" for limit, tps in limits.items())
-        print(f"{words} the reservation, recomputing, the best limit is {best}: {served} tokens/s.")
-        gains = [results[reserve, "swap", limit][1] / limits[limit] - 1 for limit in MAX_NUM_SEQS]
-        print(f"{words} it, swapping instead of recomputing changes tokens/s by "
-              f"{', '.join(f'{gain:+.1%} at {limit}' for gain, limit in zip(gains, limits))}.")
-    print(f"A token moved out and back takes {2 * swap_us(1000) / 1000:.1f} us, one computed again "
-          f"{costs.prefill_us(1000) / 1000:.1f} us and a place in the budget.")
+        tps = {limit: results[reserve, "recompute", limit][1] for limit in MAX_NUM_SEQS}
+        served = ", ".join(f"{tps[limit]:.0f} at {limit}" for limit in MAX_NUM_SEQS)
+        gains = {limit: results[reserve, "swap", limit][1] / tps[limit] - 1 for limit in MAX_NUM_SEQS}
+        changes = ", ".join(f"{gains[limit]:+.1%} at {limit}" for limit in MAX_NUM_SEQS)
+        say(f"{words} the reservation, recomputing, the best limit is {max(tps, key=tps.get)}: {served} tokens/s. "
+            f"Swapping changes that by {changes}.")
+    say(f"A token moved out and back takes {2 * swap_us(1000) / 1000:.1f} us. One computed again takes "
+        f"{costs.prefill_us(1000) / 1000:.1f} us, and a place in the budget.")
 
 
 def main():

@@ -1,13 +1,17 @@
 """How much TTFT does a shared system prompt save, once its blocks are cached?
 
-The requests, each behind the same system prompt, one at a time, with memory and budget unlimited, with prefix caching
-off and on. The first request finds nothing in the cache and is counted too. Costs are the lab's: TTFT is the prefill of
-what is not cached and one pass.
+Many requests begin with the same instructions, the system prompt. With prefix caching, blocks that
+hold it are computed once. Here the requests come one at a time, each behind the same system prompt,
+with memory and budget unlimited. TTFT is the prefill of what is not cached, and one pass. The first
+request finds nothing in the cache, and counts too.
 
     python3 lb2/paged_prefix.py        writes paged_prefix.csv
 """
 
-from command_line import arguments, progress, run
+from bisect import bisect_left
+from functools import partial
+
+from command_line import arguments, progress, run, say
 from common import aligned, load_requests, percentile, save, table
 from cost_model import Costs, load_costs
 from inputs import Requests
@@ -24,9 +28,7 @@ def p50_ttft_us(requests, system_tokens, caching, costs):
     """The median TTFT of one client, who sends a request when the answer to the last one is there."""
     n = len(requests.prompt_tokens)
     prefixes = [[("system", system_tokens)]] * n if caching else None
-    longer = Requests(
-        [system_tokens + tokens for tokens in requests.prompt_tokens], [1] * n
-    )  # more would not matter here
+    longer = Requests([system_tokens + tokens for tokens in requests.prompt_tokens], [1] * n)  # one token tells TTFT
     result = schedule(longer, 1, None, costs, block_size=BLOCK_SIZE, prefixes=prefixes, clients=1,
                       overhead_us=costs.overhead_us)
     return percentile([first - issued for first, issued in zip(result.first_token_us, result.issued_us)], 50)
@@ -37,16 +39,20 @@ def measure(requests, system_tokens, costs=Costs()):
     return system_tokens, *(p50_ttft_us(requests, system_tokens, caching, costs) for caching in (False, True))
 
 
-def shortest_beyond(requests, ratio, costs=Costs()):
-    """The shortest system prompt, in whole blocks, that makes the median TTFT more than `ratio` times shorter.
+def is_shorter(requests, system_tokens, ratio, costs):
+    """Does caching this system prompt make the median TTFT more than `ratio` times shorter?"""
+    _, off_us, on_us = measure(requests, system_tokens, costs)
+    return off_us > ratio * on_us
 
-    Tried one by one, up to LONGEST; None if none of them does.
+
+def shortest_beyond(requests, ratio, costs=Costs()):
+    """The shortest system prompt, in whole blocks up to LONGEST tokens, with which is_shorter; None if there is none.
+
+    Found by bisection: a longer system prompt saves more, and what is left to prefill stays the same.
     """
-    for system_tokens in range(BLOCK_SIZE, LONGEST + 1, BLOCK_SIZE):
-        _, off_us, on_us = measure(requests, system_tokens, costs)
-        if off_us > ratio * on_us:
-            return system_tokens
-    return None
+    lengths = range(BLOCK_SIZE, LONGEST + 1, BLOCK_SIZE)
+    at = bisect_left(lengths, True, key=partial(is_shorter, requests, ratio=ratio, costs=costs))
+    return lengths[at] if at < len(lengths) else None
 
 
 def main():
@@ -60,16 +66,14 @@ def main():
     print(aligned(HEADER, rows), end="")
 
     _, off_us, on_us = measured[-1]
-    print(f"Notice: with caching the median TTFT is {on_us / 1000:.2f} ms behind {SYSTEM_TOKENS[-1]} system tokens, "
-          f"{(on_us - measured[0][2]) / 1000:+.2f} ms against none; without, {off_us / 1000:.2f} ms.")
+    say(f"Notice: with caching the median TTFT is {on_us / 1000:.2f} ms behind {SYSTEM_TOKENS[-1]} system tokens, "
+        f"{(on_us - measured[0][2]) / 1000:+.2f} ms against none; without, {off_us / 1000:.2f} ms.")
     tokens = shortest_beyond(requests, RATIO, costs)
     if tokens is None:
-        print(f"No system prompt of up to {LONGEST} tokens makes the median TTFT more than {RATIO} times shorter.")
+        say(f"No system prompt of up to {LONGEST} tokens makes the median TTFT more than {RATIO} times shorter.")
     else:
-        print(
-            f"The shortest system prompt (a multiple of {BLOCK_SIZE}) that makes the median TTFT more than {RATIO} times "
-            f"shorter has {tokens} tokens."
-        )
+        say(f"The shortest system prompt (a multiple of {BLOCK_SIZE}) that makes the median TTFT more than {RATIO} times "
+            f"shorter has {tokens} tokens.")
 
 
 if __name__ == "__main__":

@@ -71,8 +71,8 @@ def case_of(record):
     limits = [whole(config, key, 1, MOST) for key in ("max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens")]
     switches = [of_type(config, key, bool) for key in ("chunked_prefill", "reserve_full_prompt", "prefix_caching")]
     lines, digest = expected.get("decisions"), expected.get("decisions_sha256")
-    if lines is not None:
-        lines = [of_type({"decisions": line}, "decisions", str) for line in lines]
+    if lines is not None and not all(isinstance(line, str) for line in lines):
+        raise ValueError(f"decisions: expected a list of lines, found {shown(lines)}")
     if lines is None or digest is not None:
         digest = of_type(expected, "decisions_sha256", str)
     asynchronous = bool(config.get("async_scheduling"))
@@ -81,6 +81,7 @@ def case_of(record):
 
 
 def whole(record, key, least, most):
+    """A whole number of a record."""
     value = of_type(record, key, int)
     if not least <= value <= most:
         raise ValueError(f"{key}: expected {least} to {most:,}, found {shown(value)}")
@@ -88,6 +89,7 @@ def whole(record, key, least, most):
 
 
 def of_type(record, key, kind):
+    """A value of a record that has this type."""
     value = record[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{key}: found {shown(value)}")

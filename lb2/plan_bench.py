@@ -1,19 +1,21 @@
 """What did a benchmark measure, request by request?
 
-    load_benches("closed_16.json.gz") -> [Bench(name="closed_16", prompt_tokens=[140, 83, ...], ttfts_s=[0.0451, ...], ...)]
+    load_benches("closed_16.json.gz")
+        -> [Bench(name="closed_16", prompt_tokens=[140, 83, ...], ttfts_s=[0.0451, ...], ...)]
 
-It reads the results of source_table.py that hold a TTFT (time to first token) and the gaps between tokens for each request.
-One file may hold several runs. Each becomes a Bench of its own. Results that hold only means are refused, and the message
-says what is missing.
+It reads the results of source_table.py that hold, for each request, a TTFT (time to first token) and
+the gaps between tokens. One file may hold several runs. Each becomes a Bench of its own. Results
+that hold only means are refused, and the message says what is missing.
 """
 
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
+from arrivals import closed_loop_clients, limits_of, most_under_way
 from inputs import BadInput, read_text, shown
 from readers import UNITS, is_number
-from sources import closed_loop_clients, counted, left_out_words, limits_of, most_under_way, placed, recognised, rows_of
+from sources import counted, left_out_words, placed, recognised, rows_of
 
 ROLE_CHUNK_S = 1e-3  # an empty chunk with the role comes before the first token, by some microseconds
 MOST_S = 1e9  # a duration. More is another unit
@@ -64,8 +66,8 @@ def bench_of(path, name, source, run):
         check_run(path, run, latencies_s, [*ttfts_s, *[0.0] * silent])
     if duration_s is None and starts_s:
         duration_s = max(map(float.__add__, starts_s, latencies_s))
-    unknown = [None] * (silent + len(rows.left_out))
-    clients = closed_loop_clients(starts_s or [], latencies_s if starts_s else latencies_s + unknown, limit, rate, duration_s)
+    unknown = [] if starts_s else [None] * (silent + len(rows.left_out))
+    clients = closed_loop_clients(starts_s or [], latencies_s + unknown, limit, rate, duration_s)
     oddities = [f"{words}: the load that they made is not known." for words in left_out_words(rows.left_out)]
     if silent:
         oddities.append(f"{counted(silent, 'request')} completed without a token: left out, for want of a TTFT.")
@@ -104,7 +106,8 @@ def measured_requests(path, source, rows):
 def since(where, start, clock):
     """(TTFT, gaps) of a request whose tokens came at these times."""
     if start is None or not isinstance(clock, list) or not clock or not all(map(is_number, clock)):
-        raise BadInput(f"{where}: expected a start and the times at which its tokens came, found {shown([start, clock])}")
+        found = shown([start, clock])
+        raise BadInput(f"{where}: expected a start and the times at which its tokens came, found {found}")
     return clock[0] - start, [later - earlier for earlier, later in zip(clock, clock[1:])]
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from command_line import count, parser_of, run
+from command_line import count, parser_of, run, say
 from common import save
 from cost_model import Costs, Server, costs_line, parsed
 from inputs import BadInput
@@ -32,7 +32,7 @@ from plan_bench import load_benches
 from plan_fit import Fit, fit
 from plan_overhead import ENOUGH, Overhead, alone_in, overhead_of
 from plan_samples import Sample, mean_sequences, step_samples, typical_samples
-from plan_words import said, wrapped
+from plan_words import said
 
 BUDGET = 2048  # vLLM's max_num_batched_tokens where nothing else is known
 LEAST_BUDGET = 64  # with a smaller one hardly a prompt goes through in one step
@@ -170,8 +170,9 @@ def main():
     text = costs_line(found.costs, server)
     parsed("costs.txt", text)  # what is written can be read
     save(args.out, {"costs.txt": text})
-    for line in [*wrapped(f"costs.txt: {text}"), *said(benches, found, args.max_num_batched_tokens is not None)]:
-        print(line)
+    say(f"costs.txt: {text}")
+    for sentence in said(benches, found, args.max_num_batched_tokens is not None):
+        say(sentence)
 
 
 if __name__ == "__main__":

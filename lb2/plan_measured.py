@@ -17,14 +17,13 @@ Left out: prefix caching, speculative decoding, several replicas, and that a mac
 from pathlib import Path
 from typing import NamedTuple
 
-from command_line import count, parser_of, progress, run
+from command_line import count, parser_of, progress, run, say
 from common import aligned, save, table
 from cost_model import Server, costs_line, load_costs, load_server
 from inputs import BadInput
 from plan_bench import load_benches
 from plan_calibrate import BUDGET, calibrated
 from plan_play import BLOCK_SIZE, MEASURES, OWN_BLOCKS, measured, predicted
-from plan_words import wrapped
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known
@@ -148,16 +147,12 @@ def settings(name, calibrate, costs, server):
            f"{memory}: {costs_line(costs, Server(server.asynchronous)).strip()}"
 
 
-def print_wrapped(sentence):
-    print("\n".join(wrapped(sentence)))
-
-
 def print_recorded(server, rows):
     """What the errors of a recorded server are worth."""
     errors = [abs(row.error_percent) for row in rows if row.role == "predicted"]
     if errors:
         within = sum(error <= server.noise_percent for error in errors)
-        print_wrapped(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; "
+        say(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; "
                       f"{server.noise}.")
 
 
@@ -204,15 +199,15 @@ def main():
     print("measured.csv: predicted against measured. Errors in per cent:")
     for result in results:
         print()
-        print_wrapped(result.settings)
+        say(result.settings)
         print(error_table(result.rows), end="")
         for bench in result.benches:
             for oddity in bench.oddities:
-                print_wrapped(f"{bench.name}: {oddity}")
+                say(f"{bench.name}: {oddity}")
         if result.server.noise:
             print_recorded(result.server, result.rows)
     worst = worst_first([row for row in all_rows if row.role == "predicted"] or all_rows)[0]
-    print_wrapped(f"The worst prediction is {worst.measure} of {worst.run}: {worst.predicted:.2f} instead of "
+    say(f"The worst prediction is {worst.measure} of {worst.run}: {worst.predicted:.2f} instead of "
                   f"{worst.measured:.2f}, {worst.error_percent:+.1f} %.")
 
 

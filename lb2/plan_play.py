@@ -8,11 +8,8 @@ begin one after the other, a microsecond apart. On real servers, too, the first 
 server empty and is scheduled alone, and the others come while it is prefilled.
 """
 
-from bisect import bisect_left
-from itertools import accumulate
-
 import paged_fast
-from common import percentile
+from common import percentile, percentile_of_counts
 from inputs import BadInput, Requests
 
 MEASURES = ["p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p99_itl_ms", "p99_tpot_ms", "throughput_tps"]
@@ -41,7 +38,7 @@ def predicted(bench, costs, asynchronous, max_num_seqs, max_num_batched_tokens, 
     ttfts_ms = [(first - issued) / 1000 for first, issued in zip(schedule.first_token_us, schedule.issued_us)]
     tpots_ms = [(last - first) / 1000 / (output - 1) for last, first, output
                 in zip(schedule.finished_us, schedule.first_token_us, bench.output_tokens) if output > 1]
-    gaps_ms = [of_counts(schedule.gaps_us, percent) / 1000 if schedule.gaps_us else None for percent in (50, 99)]
+    gaps_ms = [percentile_of_counts(schedule.gaps_us, percent) / 1000 if schedule.gaps_us else None for percent in (50, 99)]
     tpot_ms = percentile(tpots_ms, 99) if tpots_ms else None
     throughput = sum(bench.output_tokens) * 1_000_000 / max(schedule.finished_us)
     values = [percentile(ttfts_ms, 50), percentile(ttfts_ms, 99), *gaps_ms, tpot_ms, throughput]
@@ -59,13 +56,3 @@ def played(bench, costs, asynchronous, max_num_seqs, max_num_batched_tokens, kv_
         block_size=BLOCK_SIZE, max_num_batched_tokens=max_num_batched_tokens, asynchronous=asynchronous,
         clients=bench.clients if bench.closed else None, overhead_us=costs.overhead_us, **limits,
     )
-
-
-def of_counts(counts, percent):
-    """common.percentile() of values that are given as value: how many times, without writing them out."""
-    values = sorted(counts)
-    ends = list(accumulate(counts[value] for value in values))
-    place = (ends[-1] - 1) * percent / 100
-    low = int(place)
-    below, above = (values[bisect_left(ends, rank)] for rank in (low + 1, min(low + 2, ends[-1])))
-    return below + (above - below) * (place - low)

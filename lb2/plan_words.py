@@ -1,9 +1,8 @@
 """What does a calibration mean, how good is it, and which run would make it better? In plain words.
 
-    for line in said(benches, found, budget_told): print(line)        lines of at most 100 columns
+    for sentence in said(benches, found, budget_told): say(sentence)
 """
 
-import textwrap
 from statistics import median
 
 from common import percentile
@@ -13,16 +12,10 @@ FEW = 30  # samples with a prefill, below which more are asked for
 
 
 def said(benches, found, budget_told):
-    """The lines that explain a Calibration. budget_told: the user named the server's token budget."""
+    """The sentences that explain a Calibration. budget_told: the user named the server's token budget."""
     parts = [meaning(found), [residuals(found)], oddities(benches, found, budget_told), [scheduler(found)],
              [extrapolates(benches, found)], missing(benches, found)]
-    return [line for part in parts for sentence in part for line in wrapped(sentence)]
-
-
-def wrapped(sentence):
-    """The lines of a sentence, at most 100 columns. A number is not torn from its unit."""
-    text = sentence.replace(" %", "\xa0%").replace(" ms", "\xa0ms")
-    return [line.replace("\xa0", " ") for line in textwrap.wrap(text, 100, subsequent_indent="  ")]
+    return [sentence for part in parts for sentence in part]
 
 
 def meaning(found):

@@ -1,11 +1,11 @@
-"""Where do the prompt, the output and the arrival stand in a file, and is each of them what it should be?
+"""Where do the prompt, the output and the arrival stand in a file, and is each what it should be?
 
-    csv_rows("azure.csv", text, source)           rows of a CSV file, columns found by their names
-    record_rows("trace.jsonl", records, source)   a JSON list, or JSON lines: fields found by paths of keys
-    run_rows("bench.json", run, source)           one benchmark run: an object that holds a list per field
+    csv_rows("azure.csv", text, source)          a CSV file: columns found by their names
+    record_rows("trace.jsonl", records, source)  a JSON list, or JSON lines: fields found by their keys
+    run_rows("bench.json", run, source)          a run of a benchmark: an object with a list a field
 
-Each gives Rows, in the file's order. The source is a row of the table in sources.py: it says the names. Nothing is
-guessed: what is not as it should be is refused with BadInput, which names the row.
+Each gives Rows, in the file's order. The source is a row of source_table.py: it says the names.
+Nothing is guessed. What is not as it should be is refused with BadInput, which names the row.
 """
 
 import csv
@@ -58,13 +58,14 @@ def csv_header(text):
 
 def csv_rows(path, text, source):
     """The Rows of a CSV text whose lines end with \\n alone. Blocks of lines are converted column by column."""
-    header, start = csv_header(text)
-    for name in (source.prompt, source.output, source.arrival, source.total):
+    header, first = csv_header(text)
+    used = {source.prompt, source.output, source.arrival, source.total} - {""}
+    for name in used:
         if header.count(name) > 1:
             raise BadInput(f"{path}: the column {name} stands {header.count(name)} times")
     rows = no_rows()
-    cut = not text.endswith("\n") and header[-1] in (source.prompt, source.output, source.arrival)
-    minutes, position = {}, 0
+    cut = not text.endswith("\n") and header[-1] in used
+    minutes, position, start = {}, 0, first
     while start < len(text):
         end = text.find("\n", start + BLOCK_CHARACTERS) + 1 or len(text)
         block = text[start:end].removesuffix("\n")
@@ -73,20 +74,23 @@ def csv_rows(path, text, source):
         except ValueError:
             columns = careful_columns(path, block.split("\n"), line_number(text, start), position, header, source)
         position += len(columns[0])
+        if cut and end == len(text):  # a file that was cut off in its last number would look the same
+            unended = columns[2][-1] if columns[2] else None
+            columns = [column[:-1] for column in columns]
         add_block(rows, columns, source)
         start = end
-    if cut and rows.prompts and columns[0]:
-        leave_out_last(rows)
+    if cut and start > first:
+        rows.left_out.append((len(rows.prompts), unended, "unended"))
     return rows
 
 
 def block_columns(block, header, source, minutes):
-    """(prompts, outputs, times) of some lines, all cells of a column at a time. Raises ValueError if anything is odd."""
+    """(prompts, outputs, times) of some lines, a column at a time. Raises ValueError if in doubt."""
     width = len(header)
     cells = block.replace("\n", ",\n,").split(",")  # after each row but the last, a cell that is a line end
     if '"' in block or (len(cells) + 1) % (width + 1) or cells[width :: width + 1].count("\n") != block.count("\n"):
         raise ValueError("a quote, or a row with too few or too many cells")
-    columns = {name: cells[i :: width + 1] for i, name in enumerate(header) if name in source}
+    columns = {name: cells[i :: width + 1] for i, name in enumerate(header) if name}
     prompts, outputs = whole_numbers(columns[source.prompt]), whole_numbers(columns[source.output])
     if source.total in columns and list(map(int.__add__, prompts, outputs)) != whole_numbers(columns[source.total]):
         raise ValueError("a total does not add up")
@@ -119,16 +123,17 @@ def numbers(cells, _):
 
 
 def nanoseconds(cells, minutes):
-    """Dates and times of one zone, in ns. minutes: {"2023-11-16 18:15:": ns}, for all the blocks of a file."""
+    """Dates and times, in ns. minutes: {zone: {"2023-11-16 18:15:": ns}}, for all blocks of a file."""
     zone = ZONE.search(cells[0])[0]
     together = ",".join([cell[17:] for cell in cells])
     if not re.fullmatch(rf"(?:[0-5]\d(?:\.\d{{1,9}})?{re.escape(zone)},)+", f"{together},", re.ASCII):
         raise ValueError("seconds of another form, or several zones")
     seconds = map(float, together.replace(zone, "").split(","))
     heads = [cell[:17] for cell in cells]
-    for head in set(heads) - minutes.keys():
-        minutes[head] = date_ns(f"{head}00{zone}")
-    return [minutes[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
+    known = minutes.setdefault(zone, {})
+    for head in set(heads) - known.keys():
+        known[head] = date_ns(f"{head}00{zone}")
+    return [known[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
 
 
 def date_ns(text):
@@ -154,7 +159,7 @@ def careful_columns(path, lines, number, position, header, source):
             raise BadInput(f"{where}: not CSV that we read: {error}") from None
         if len(cells) != len(header):
             raise BadInput(f"{where}: expected {len(header)} cells, as in the header, found {len(cells)}")
-        row = dict(zip(header, (cell.strip(" \t") for cell in cells)))
+        row = {name: cell.strip(" \t") for name, cell in zip(header, cells) if name}
         prompts.append(tokens(f"{where}: {source.prompt}", digits_or_text(row[source.prompt])))
         outputs.append(tokens(f"{where}: {source.output}", digits_or_text(row[source.output])))
         if source.total in row and digits_or_text(row[source.total]) != prompts[-1] + outputs[-1]:
@@ -196,13 +201,6 @@ def add_block(rows, columns, source):
     rows.times.extend(times)
 
 
-def leave_out_last(rows):
-    """Leave out the row of a last line without a line end: a file that was cut off there would look the same."""
-    rows.prompts.pop()
-    rows.outputs.pop()
-    rows.left_out.append((len(rows.prompts), rows.times.pop() if rows.times else None, "unended"))
-
-
 def add(rows, prompt, output, time, why):
     """Add one request; why: the reason for which it is left out, or None."""
     if why:
@@ -220,12 +218,13 @@ def add(rows, prompt, output, time, why):
 def record_rows(path, records, source, measured=False):
     """The Rows of JSON records; with their TTFTs and the gaps between tokens if these are asked for."""
     rows = no_rows()
-    paths = {field: keys_of(getattr(source, field)) for field in PATHS}
+    paths = {field: keys_of(getattr(source, field)) for field in PATHS if getattr(source, field)}
+    no_values = dict.fromkeys(PATHS)
     for position, record in enumerate(records):
         where = f"{path}: record {position}"
         if not isinstance(record, dict):
             raise BadInput(f"{where}: expected an object, found {shown(record)}")
-        values = {field: value_at(record, keys) for field, keys in paths.items()}
+        values = no_values | {field: value_at(record, places) for field, places in paths.items()}
         add_values(rows, where, values, source, "failed" if values["error"] else None, measured)
     return rows
 
@@ -235,7 +234,7 @@ PATHS = ("prompt", "output", "arrival", "end", "error", "hashes", "ttft", "gaps"
 
 def keys_of(path):
     """"a.b|c" -> [["a", "b"], ["c"]]: the places where a value may stand."""
-    return [one.split(".") for one in path.split("|")] if path else []
+    return [one.split(".") for one in path.split("|")]
 
 
 def value_at(record, places):
@@ -287,11 +286,10 @@ def silent_failures(path, run, source, columns):
     completed = run.get("completed")
     if run.get(source.error) or completed == len(columns["output"]):
         return False
-    if silent and type(completed) is int and completed != len(columns["output"]) - silent:
-        raise BadInput(
-            f"{path}: {silent} requests have no output token, and completed is {completed} of {len(columns['output'])}: "
-            f"without a list {source.error} nothing says which of them failed"
-        )
+    n = len(columns["output"])
+    if silent and type(completed) is int and completed != n - silent:
+        raise BadInput(f"{path}: {silent} requests have no output token, and completed is {completed} of {n}: "
+                       f"without a list {source.error} nothing says which of them failed")
     return True
 
 

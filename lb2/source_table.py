@@ -1,4 +1,4 @@
-"""Which request files and benchmark results are understood, and where do the figures stand in them?
+"""Which request files and benchmark results are understood, and where do their figures stand?
 
 SOURCES is the table. Another source is another row of it: nothing else names a column or a key of theirs.
 
@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """A row of the table: what a tool calls things. "" where it has no such thing; a.b: key b inside key a; a|b: either."""
+    """A row of the table: what a tool calls things. It is "" where the tool has no such thing.
+
+    a.b is key b inside key a. a|b is either: the first that is there.
+    """
 
     name: str
     layout: str  # csv; records: a JSON list or JSON lines; runs: an object of lists for each run
@@ -69,7 +72,8 @@ SOURCES = (
            "metrics.output_sequence_length.value", "metadata.request_start_ns", "ns", error="error",
            end="metadata.request_end_ns", ttft="metrics.time_to_first_token.value",
            gaps="metrics.inter_chunk_latency.value", latency_unit="ms", other="profile_export.jsonl"),
-    Source("inference-perf", "records", ("start_time", "info"), "info.request_metrics.text.input_tokens|info.input_tokens",
+    Source("inference-perf", "records", ("start_time", "info"),
+           "info.request_metrics.text.input_tokens|info.input_tokens",
            "info.response_metrics.output_tokens|info.output_tokens", "start_time", "s", error="error", end="end_time",
            gaps="info.response_metrics.output_token_times|info.output_token_times", clock=True, latency_unit="s",
            other="per_request_lifecycle_metrics.json"),

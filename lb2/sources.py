@@ -1,40 +1,35 @@
 """Which requests does a file hold, when did each arrive, and with what does its prompt begin?
 
-    load_trace("azure.csv.gz") -> Trace(requests=..., arrivals_us=[0, 4314489, ...], source="Azure", ...)
+    load_trace("azure.csv.gz") -> Trace(requests=..., arrivals_us=[0, 4314489, ...], source="Azure")
 
-source_table.py says what is understood. A file is told by its column names or keys, never by its own name, and may be
-gzipped. Arrivals count from the first and are put in order. Requests that failed are left out. A completed request without
-an output token did cost its prefill and one pass, and becomes a request of one token. Both are counted and said.
+source_table.py says what is understood. A file is told by its column names or keys, never by its
+own name, and may be gzipped. Arrivals count from the first and are put in order. Requests that
+failed are left out. A completed request without an output token did cost its prefill and one pass:
+it becomes a request of one token. Both are counted and said.
 """
 
 import re
 from collections import Counter
-from itertools import accumulate, chain, islice
-from math import gcd
-from operator import le
-from statistics import median
+from itertools import accumulate, chain
 from typing import NamedTuple
 
+from arrivals import closed_loop_clients, grid_us, in_order, limits_of, since_first_us
 from inputs import BLANK, MOST, BadInput, Requests, json_records, read_text, requests_of, shown
-from readers import UNITS, check_time, csv_header, csv_rows, is_number, record_rows, run_rows
+from readers import check_time, csv_header, csv_rows, is_number, record_rows, run_rows
 from source_table import GUIDELLM, LAB, SOURCES
 
 BLOCK_TOKENS = (512, 64, 16)  # sizes of the blocks that hash_ids are known to name
-GRID_US = 10_000  # arrivals that are multiples of so much or more were rounded, if some of them are equal
-ENDLESS_RPS = 1e6  # a request rate from here on means: send at once
-BUSY = 0.8  # of a closed loop's clients: the share that has a request under way, at least
-AT_ONCE = 0.1  # of the longest latency: the time in which clients send their first requests, at most
 
 
 class Trace(NamedTuple):
     """n requests in order of arrival, and where they come from."""
 
     requests: Requests
-    arrivals_us: list  # n times from the first arrival on; None: the file has none that could be played
-    prefixes: list  # n sequences of (name, tokens), shortest first, that others share; None where the file has none
+    arrivals_us: list  # n times from the first on; None: the file has none that could be played
+    prefixes: list  # n sequences of (name, tokens), shortest first; None: no two prompts share any
     source: str
     left_out: int = 0  # requests that failed or have no prompt, among those taken
-    closed: bool = False  # a closed loop's result: its start times are the server's doing, so they are no arrivals
+    closed: bool = False  # a closed loop's result: the server made its start times, so none are here
     gaps_s: list = None  # n gaps, where the file has these in place of arrivals
     notes: tuple = ()  # what was left out, counted otherwise or not used, in words
 
@@ -48,16 +43,16 @@ class Trace(NamedTuple):
         return "; ".join([f"{len(self.requests.prompt_tokens)} requests{over} ({self.source})", *self.notes])
 
 
-def counted(number, noun):
+def counted(number, noun, rest=""):
     """"1 request without a prompt", "2 requests without a prompt"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun.replace('request', 'requests').replace('client', 'clients')}"
+    return f"{number} {noun}{'' if number == 1 else 's'}{rest}"
 
 
 def load_trace(path, first=None, time_unit=None, timed=True):
     """The Trace in a request file of any source. Raises BadInput or OSError.
 
-    first: take so many requests only. time_unit: s or ms, for files that do not settle it. timed: are the arrivals needed?
-    If not, nobody is asked for their unit.
+    first: take so many requests only. time_unit: s or ms, for files that do not settle it. timed:
+    are the arrivals needed? If not, nobody is asked for their unit.
     """
     return parse_trace(path, read_text(path), first, time_unit, timed)
 
@@ -70,10 +65,12 @@ def parse_trace(path, text, first=None, time_unit=None, timed=True):
     tables = [rows_of(place, sources[0], run) for place, run in placed(path, runs)]
     limits = [limits_of(run) for run in runs]
     del text, runs  # a large file is not needed twice
-    traces = [
-        run_trace(path, sources, names, rows, limit, first, time_unit, timed) for rows, limit in zip(tables, limits)
-    ]
-    return traces[0] if len(traces) == 1 else joined(traces, first)
+    traces = []
+    for rows, limit in zip(tables, limits):
+        left = first and first - sum(len(trace.requests.prompt_tokens) for trace in traces)
+        if left != 0:
+            traces.append(run_trace(path, sources, names, rows, limit, left, time_unit, timed))
+    return traces[0] if len(tables) == 1 else joined(traces, len(tables))
 
 
 # --- which source ---------------------------------------------------------------------------------
@@ -82,8 +79,8 @@ def parse_trace(path, text, first=None, time_unit=None, timed=True):
 def recognised(path, text):
     """([Source, ...], names of its columns or keys, its runs) of a file's text.
 
-    A run: the text of a CSV file, an iterable of records, or a benchmark's object of lists. Several sources may have the
-    same keys: they differ in the unit of their times, which `settled` tells.
+    A run: the text of a CSV file, an iterable of records, or a benchmark's object of lists. Several
+    sources may have the same keys. They differ in the unit of their times, which `settled` tells.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -100,7 +97,7 @@ def recognised(path, text):
 
 
 def recognised_json(path, text, is_list):
-    """The same for a text that is JSON. A list in which nothing is known is taken for the lab's own, with a mistake."""
+    """The same for a JSON text. A list without any known key is the lab's own, with a mistake in it."""
     records = json_records(path, text)
     values = iter(records)
     first = next(values, None)
@@ -133,10 +130,18 @@ def guidellm_runs(path, report):
     return runs
 
 
+def placed(path, runs):
+    """(what messages call it, a run) of each run in a file."""
+    return [(path if len(runs) == 1 else f"{path}: run {number}", run) for number, run in enumerate(runs, start=1)]
+
+
 def not_understood(path, text):
     start = BLANK.match(text).end()
     began = shown(text[start : start + 60]) if text[start:] else "nothing"
-    known = "; ".join(f"{', '.join(source.sign)} ({source.name})" for source in SOURCES)
+    names = {}
+    for source in SOURCES:
+        names.setdefault(", ".join(source.sign), []).append(source.name)
+    known = "; ".join(f"{sign} ({', '.join(some)})" for sign, some in names.items())
     return BadInput(f"{path}: not a request file. Understood are JSON and CSV with these keys or columns: {known}. "
                     f"This one begins with {began}")
 
@@ -221,46 +226,61 @@ def rows_of(path, source, run, measured=False):
 def run_trace(path, sources, names, rows, limits, first, time_unit, timed):
     """The Trace of one run in a file; limits: those of its client."""
     if not rows.prompts:
-        raise BadInput("; ".join([f"{path}: no request in it ({sources[0].name})", *left_out_words(rows.left_out)]))
+        empty = f"{path}: no request in it ({sources[0].name})"
+        raise BadInput("; ".join([empty, *left_out_words(rows.left_out)]))
     sizes = [size for size in BLOCK_TOKENS if fits(size, rows)] if any(rows.hashes) else []
     source, unit = settled(path, sources, names, rows, sizes, time_unit, timed)
-    clients = closed_loop_clients(rows.times, rows.latencies or [None] * len(rows.times), *limits) if rows.times else None
     order = in_order(rows.times) if rows.times else range(len(rows.prompts))
     taken = order[:first]
     left_out = left_out_among(rows, taken) if first and first <= len(order) else rows.left_out
-    prompts, outputs = picked(rows.prompts, taken), picked(rows.outputs, taken)
+    outputs, silent_notes = with_a_token(picked(rows.outputs, taken))
+    requests = Requests(picked(rows.prompts, taken), outputs)
+    arrivals_us, clients, time_notes = arrivals_of(source, names, rows, unit, limits, taken)
+    prefixes, prefix_notes = prefixes_of(source, rows, sizes, taken)
+    notes = (*left_out_words(left_out), *silent_notes, *time_notes, *prefix_notes)
+    return Trace(requests, arrivals_us, prefixes, source.name, len(left_out), clients is not None, notes=notes)
+
+
+def with_a_token(outputs):
+    """(the output tokens, notes): a completed request without a token becomes one of one token."""
     silent = outputs.count(0)
-    notes = left_out_words(left_out)
-    if silent:
-        notes.append(f"{counted(silent, 'completed request')} without an output token, counted as one token")
-        outputs = [output or 1 for output in outputs]
-    arrivals_us = None
+    if not silent:
+        return outputs, []
+    completed = counted(silent, "completed request")
+    return [output or 1 for output in outputs], [f"{completed} without an output token, counted as one token"]
+
+
+def arrivals_of(source, names, rows, unit, limits, taken):
+    """(arrivals in us or None, clients of a closed loop or None, notes)."""
+    if not rows.times:
+        return None, None, unused(names - {source.arrival})
+    clients = closed_loop_clients(rows.times, rows.latencies or [None] * len(rows.times), *limits)
     if clients:
-        notes.append(f"a closed loop of {counted(clients, 'client')}, whose start times are the server's doing: not used")
-    elif rows.times and unit is None:
-        notes.append(f"{source.arrival} is in ms or in s, and nothing in the file tells which: not used")
-    elif rows.times:
-        arrivals_us = since_first_us(picked(rows.times, taken), unit)
-    else:
-        notes.extend(unused(names - {source.arrival}))
-    prefixes = None
-    if sizes:
-        prefixes = shared_prefixes(prompts, picked(rows.hashes, taken), sizes[0])
-        if any(prefixes):
-            notes.append(f"{source.hashes} name blocks of {sizes[0]} tokens, and prompts share some")
-        else:
-            prefixes = None
-            notes.append(f"{source.hashes} name blocks of {sizes[0]} tokens, and no two prompts begin with the same one")
-    elif any(rows.hashes):
-        notes.append(f"{source.hashes} fit no blocks of {', '.join(map(str, BLOCK_TOKENS))} tokens: not used")
-    return Trace(Requests(prompts, outputs), arrivals_us, prefixes, source.name, len(left_out), clients is not None,
-                 notes=tuple(notes))
+        loop = f"a closed loop of {counted(clients, 'client')}"
+        return None, clients, [f"{loop}, whose start times are the server's doing: not used"]
+    if unit is None:
+        return None, None, [f"{source.arrival} is in ms or in s, and nothing in the file tells which: not used"]
+    return since_first_us(picked(rows.times, taken), unit), None, []
 
 
-def joined(traces, first):
-    """The Trace of several runs in a file. Their arrivals do not follow each other, so only the lengths are taken."""
-    requests = Requests(*(list(chain(*columns))[:first] for columns in zip(*(trace.requests for trace in traces))))
-    notes = [f"{len(traces)} runs in one file: when their requests arrived is not used"]
+def prefixes_of(source, rows, sizes, taken):
+    """(prefixes or None, notes)."""
+    if not any(rows.hashes):
+        return None, []
+    if not sizes:
+        known = ", ".join(map(str, BLOCK_TOKENS))
+        return None, [f"{source.hashes} fit no blocks of {known} tokens: not used"]
+    blocks = f"{source.hashes} name blocks of {sizes[0]} tokens"
+    prefixes = shared_prefixes(picked(rows.prompts, taken), picked(rows.hashes, taken), sizes[0])
+    if not any(prefixes):
+        return None, [f"{blocks}, and no two prompts begin with the same one"]
+    return prefixes, [f"{blocks}, and prompts share some"]
+
+
+def joined(traces, runs):
+    """The Trace of several runs in a file: the lengths only, since their arrivals do not follow each other."""
+    requests = Requests(*(list(chain(*columns)) for columns in zip(*(trace.requests for trace in traces))))
+    notes = [f"{runs} runs in one file: when their requests arrived is not used"]
     notes += [f"run {number}: {note}" for number, trace in enumerate(traces, start=1) for note in trace.notes]
     return Trace(requests, None, None, traces[0].source, sum(trace.left_out for trace in traces),
                  any(trace.closed for trace in traces), notes=tuple(notes))
@@ -268,20 +288,21 @@ def joined(traces, first):
 
 def unused(names):
     """A note for each column that looks like an arrival and is not used."""
-    return tuple(f"{shown(name)} is not used" for name in sorted(names) if re.search("arriv|timestamp|start_time", name, re.I))
+    times = [name for name in sorted(names) if re.search("arriv|timestamp|start_time", name, re.IGNORECASE)]
+    return tuple(f"{shown(name)} is not used" for name in times)
 
 
 REASONS = {
-    "failed": "failed request",
-    "promptless": "request without a prompt",
-    "unended": "last line without a line end, where the file may be cut off,",
+    "failed": ("failed request", ""),
+    "promptless": ("request", " without a prompt"),
+    "unended": ("last line", " without a line end, where the file may be cut off,"),
 }
 
 
 def left_out_words(left_out):
     """[(rows before it, time, why), ...] in words."""
     reasons = Counter(why for *_, why in left_out)
-    return [f"{counted(reasons[why], noun)} left out" for why, noun in REASONS.items() if reasons[why]]
+    return [f"{counted(reasons[why], *words)} left out" for why, words in REASONS.items() if reasons[why]]
 
 
 def left_out_among(rows, taken):
@@ -292,14 +313,22 @@ def left_out_among(rows, taken):
     return [one for one in rows.left_out if (one[0] <= taken[-1] if one[1] is None else one[1] <= last)]
 
 
+def picked(column, positions):
+    """The entries of a column at these positions; the column itself if these are all."""
+    if isinstance(positions, range):
+        return column if len(positions) == len(column) else column[: len(positions)]
+    return [column[i] for i in positions]
+
+
 # --- the unit of time -----------------------------------------------------------------------------
 
 
 def settled(path, sources, names, rows, sizes, time_unit, timed):
-    """(Source, unit of its times) among sources that have the same keys. Raises BadInput to ask for a unit.
+    """(Source, unit of its times) among sources with the same keys. Raises BadInput to ask for it.
 
-    Three things tell a source: a key that no other has, the size of the blocks that hash_ids name, and fractions in times
-    that others write in whole numbers. If they disagree, nothing is settled. sizes: the sizes that fit.
+    Three things tell a source: a key that no other has, the size of the blocks that hash_ids name,
+    and fractions in times that others write as whole numbers. If they disagree, nothing is settled.
+    sizes: the sizes of blocks that fit.
     """
     if len(sources) == 1:
         return sources[0], sources[0].unit
@@ -321,102 +350,10 @@ def settled(path, sources, names, rows, sizes, time_unit, timed):
 
 
 def fits(size, rows):
-    """Do the hash_ids of every request name blocks of this size? The last block may be a short one, or have no name."""
+    """Do all hash_ids name blocks of this size? A short block at the end may have a name or none."""
     return all(
         len(names) in (prompt // size, -(-prompt // size)) for prompt, names in zip(rows.prompts, rows.hashes) if names
     )
-
-
-# --- arrivals -------------------------------------------------------------------------------------
-
-
-def in_order(times):
-    """The positions of the times in order; equal ones keep the order of the list."""
-    if all(map(le, times, islice(times, 1, None))):
-        return range(len(times))
-    return sorted(range(len(times)), key=times.__getitem__)
-
-
-def picked(column, positions):
-    """The entries of a column at these positions; the column itself if these are all."""
-    if isinstance(positions, range):
-        return column if len(positions) == len(column) else column[: len(positions)]
-    return [column[i] for i in positions]
-
-
-def since_first_us(times, unit):
-    """Times in some unit, in whole microseconds from the first."""
-    start, in_second = times[0], UNITS[unit]
-    if in_second > 1_000_000:  # whole numbers of a smaller unit: divided, they are exact
-        return [round((time - start) / (in_second // 1_000_000)) for time in times]
-    return [round((time - start) * (1_000_000 // in_second)) for time in times]
-
-
-def grid_us(arrivals_us):
-    """The step of the grid on which arrivals lie, in us; None if they lie on none.
-
-    They do if at least every 20th comes at the same moment as one before, and all are multiples of the same 10 ms or more; or if
-    there are half as many moments as arrivals: then the step is the median time between moments.
-    """
-    moments = sorted(set(arrivals_us))
-    n = len(arrivals_us)
-    if len(moments) < 3 or len(moments) * 20 > n * 19:
-        return None
-    step = gcd(*moments)
-    if step >= GRID_US:
-        return step
-    return median(b - a for a, b in zip(moments, moments[1:])) if 2 * len(moments) <= n else None
-
-
-def placed(path, runs):
-    """(what messages call it, a run) of each run in a file."""
-    return [(path if len(runs) == 1 else f"{path}: run {number}", run) for number, run in enumerate(runs, start=1)]
-
-
-def limits_of(run):
-    """(limit of the client, request rate, duration in s) of a run, None each where it does not say."""
-    if not isinstance(run, dict):
-        return None, None, None
-    limit, rate, duration_s = run.get("max_concurrency"), run.get("request_rate"), run.get("duration")
-    rate = float("inf") if rate == "inf" else rate
-    return (
-        limit if type(limit) is int and limit > 0 else None,
-        rate if type(rate) in (int, float) else None,
-        duration_s if is_number(duration_s) and duration_s > 0 else None,
-    )
-
-
-def closed_loop_clients(starts, latencies, limit, rate, duration_s):
-    """How many clients sent their next request when their last one ended. None: requests came at times of their own.
-
-    In a closed loop, as many requests as there are clients are under way until the last one is sent: Little's law tells.
-    A limit that was not reached was a cap and no number of clients. starts and latencies: in one unit; starts may be
-    empty, and a latency None. rate: endless where the client sent at once whatever the limit let through.
-    """
-    n, endless = len(latencies), rate is not None and rate >= ENDLESS_RPS
-    if rate is not None and not endless:
-        return None
-    known = [latency for latency in latencies if latency is not None]
-    if limit is None and not endless:  # the file does not say how the load was made
-        limit = most_under_way(starts, latencies) if starts and len(known) == n else n
-        if n < max(10, 3 * limit):
-            return None
-    clients = min(limit or n, n)
-    if not starts or len(known) < n:  # N clients who never pause need at most sum / N + the longest
-        longest = max(known, default=0)
-        busy = (sum(known) + (n - len(known)) * longest) / clients + longest
-        return clients if not known or duration_s is None or duration_s <= 1.1 * busy else None
-    first, last = min(starts), max(starts)
-    if n <= clients:
-        return n if last - first <= AT_ONCE * max(latencies) else None
-    under_way = sum(min(latency, last - start) for start, latency in zip(starts, latencies)) / (last - first or 1)
-    return clients if under_way >= BUSY * clients else None
-
-
-def most_under_way(starts, latencies):
-    """The largest number of requests that were under way at one moment."""
-    ends = [(start + latency, -1) for start, latency in zip(starts, latencies)]
-    return max(accumulate(change for _, change in sorted([*ends, *((start, 1) for start in starts)])))
 
 
 # --- prefixes -------------------------------------------------------------------------------------
@@ -425,8 +362,8 @@ def most_under_way(starts, latencies):
 def shared_prefixes(prompts, hashes, block_tokens):
     """n tuples of (name, tokens), shortest first: what each prompt has in common with others.
 
-    hashes: the names of its blocks. Blocks that only one prompt has are left out, and of blocks that always come together
-    only the last is kept, so a name stands for a longer piece. A name means a block and all before it.
+    hashes: the names of its blocks. Blocks that only one prompt has are left out. Of blocks that
+    always come together only the last is kept. A name means a block and all that is before it.
     """
     seen, shared = set(), set()
     for names in hashes:

@@ -1,9 +1,9 @@
 """Which requests does a file hold, when did they arrive, and how bursty is that?
 
-It reads request files and benchmark results of any known source, plain or gzipped, and prints for each: its requests,
-how much time they span, their rate, the coefficient of variation of the gaps between arrivals (1 for a Poisson process,
-more for bursts), the lengths, and how much of the prompts others share. --convert writes the lab's own format, which
-every script takes and which is easy to edit.
+It reads request files and benchmark results of any known source, plain or gzipped. For each it
+prints its requests, how much time they span, their rate, the coefficient of variation of the gaps
+between arrivals (1 for a Poisson process, more for bursts), the lengths, and how much of the
+prompts others share. --convert writes the lab's own format, which every script takes.
 
     python3 lb2/traces.py FILE [FILE ...]
     python3 lb2/traces.py FILE --convert OUT.json       writes OUT.json
@@ -44,9 +44,10 @@ def arrival_lines(trace):
     variation = f"coefficient of variation of the gaps {pstdev(gaps) / fmean(gaps):.2f}"
     yield f"arrivals: {1e6 / fmean(gaps):.3f} requests/s, {variation}"
     if trace.grid_us:
-        moments = len(set(trace.arrivals_us))
-        yield (f"grid: they lie at {moments} moments, {trace.grid_us / 1e6:g} s or a multiple of it apart, so that "
-               "the variation is the grid's")
+        n, moments = len(trace.arrivals_us), len(set(trace.arrivals_us))
+        share = "the" if 2 * moments <= n else "in part the"
+        yield (f"grid: {n} requests at {moments} moments, {trace.grid_us / 1e6:g} s or a multiple of it apart: "
+               f"the variation is {share} grid's")
 
 
 def shared_tokens(prefixes):

@@ -2,7 +2,7 @@
 
 import random
 
-import paged
+import paged_time
 
 
 def token_times_us(requests, log):
@@ -23,11 +23,11 @@ def token_times_us(requests, log):
 def bench(requests, clients, costs, arrivals_us=None, max_num_seqs=256, jitter_us=0, **more):
     """The detailed result of a closed loop of so many clients, or of an open one at these arrivals.
 
-    jitter_us: each time that the client sees is late by up to that much. more: what paged.schedule() takes.
+    jitter_us: each time that the client sees is late by up to that much. more: what paged_time.schedule() takes.
     """
     log, r = [], random.Random(0)
     clocked = arrivals_us or list(range(len(requests.prompt_tokens)))  # clients begin one after the other
-    result = paged.schedule(requests, max_num_seqs, clocked, paged.step_of(costs), log=log, clients=clients,
+    result = paged_time.schedule(requests, max_num_seqs, clocked, paged_time.step_of(costs), log=log, clients=clients,
                             overhead_us=costs.overhead_us, **more)
     seen = [sorted(time + r.uniform(0, jitter_us) for time in times) for times in token_times_us(requests, log)]
     n = len(seen)

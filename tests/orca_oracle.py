@@ -1,7 +1,8 @@
-"""The second lab played row by row and iteration by iteration, from the definitions alone: no jumps, no running sums.
+"""The second lab, played row by row and iteration by iteration, from the definitions: no jumps, no running sums.
 
-Three schedulers with the arguments of orca_request, orca_iteration and orca_stall, except that an iteration's time is a
-function of its prompts and of what each decoding row has in the cache, written out here so that the model is checked.
+It has the three schedulers of orca_request, orca_iteration and orca_stall, with the same arguments, except one: the
+time of an iteration is a function of its prompts and of what each decoding row has in the cache. That function is
+written out here, so that the model is checked, too.
 """
 
 from math import isclose
@@ -37,7 +38,7 @@ class Played(NamedTuple):
 
 
 class Row:
-    """A running request: what it was given, what it has written to the cache, and how much it still has to emit."""
+    """A running request: what it needs, what it has written to the cache, and how many tokens it still has to emit."""
 
     def __init__(self, position, prompt, output, need):
         self.position, self.need, self.prompt, self.written, self.left = position, need, prompt, 0, output
@@ -133,7 +134,7 @@ def play_iterations(requests, slots, arrivals_us, needs, capacity_tokens=12597, 
 
 
 def difference(ours, played):
-    """Where a Schedule or an Outcome departs from the oracle in the first 9 digits, in words; "" where it does not."""
+    """Where a Schedule or an Outcome differs from the oracle in the first 9 digits, in words; "" if it does not."""
     schedule = getattr(ours, "schedule", ours)
     for field, times in zip(schedule._fields, schedule):
         expected = getattr(played, field)

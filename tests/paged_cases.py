@@ -32,7 +32,8 @@ def random_prefixes(r, prompts):
             prefixes.append([])
         elif kind < 0.5:
             nested = [("a", min(prompt, 10)), (f"a{r.randint(0, 1)}", min(prompt, 30))]
-            prefixes.append(r.choice(([], [(r.choice("ab"), r.randint(0, prompt))], nested)))
+            middle = [("b", min(prompt, 6)), ("a", r.randint(min(prompt, 6), prompt))]  # "a" from its second part on
+            prefixes.append(r.choice(([], [(r.choice("ab"), r.randint(0, prompt))], nested, middle)))
         else:  # as Mooncake's: names of blocks, each stands for all before it
             chain, own = r.choice(chains), r.randint(0, 9)
             names = [*chain[:own], *(f"own{len(prefixes)} {k}" for k in range(r.randint(0, 3)))]

@@ -1,25 +1,32 @@
 """Read a result file as its author meant it: forgiving where it does not matter, exact where it does.
 
-    read(Path("static.txt"), {"total_steps": 0, "slot_util": 4})  -> {"total_steps": Number, "slot_util": Number}
-    read(Path("queue.csv"), {"rps": 1, "avg_queue": 3})           -> a list with such a dict for each row
+    read(Path("static.txt"), {"total_steps": 0, "slot_util": 4})  -> Content({"total_steps": Number, ...}, notes)
+    read(Path("queue.csv"), {"rps": 1, "avg_queue": 3})           -> Content([such a dict for each row], notes)
 
 Accepted: pairs separated by blanks or lines, in any order; CRLF, blanks at line ends and around csv cells, a byte-order
-mark, any number of decimals. Not accepted: a key that is missing, twice there or unknown, other text, and whatever is
-not a finite number from 0 up. It knows nothing of what the numbers should be.
+mark, any number of decimals; further keys and columns, with a note. Not accepted: a key that is missing or there twice,
+other text, and whatever is not a finite number from 0 up. It knows nothing of what the numbers should be.
 """
 
 import csv
 import re
+import stat
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
 NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?", re.ASCII)
 FLOAT_ERROR = Fraction(1, 10**9)  # relative; far above what adding floats loses, far below any mistake
+MOST_BYTES = 1_000_000  # the longest right file, tune.csv, has some 10,000
 
 
 class Defect(Exception):
     """What keeps a file from being read; args: where in it, what was found, what belongs there, the likely mistake."""
+
+
+class Content(NamedTuple):
+    values: object  # {key: Number} of a .txt, a list of such rows of a .csv; None if it is not the file that was meant
+    notes: list  # sentences about what was accepted but not asked for
 
 
 class Number(NamedTuple):
@@ -28,14 +35,8 @@ class Number(NamedTuple):
     text: str
     value: Fraction
     unit: Fraction  # of its last digit: 0.25 -> 1/100, 5036 -> 1
-
-    @property
-    def low(self):
-        return self.value * (1 - FLOAT_ERROR) - self.unit / 2
-
-    @property
-    def high(self):
-        return self.value * (1 + FLOAT_ERROR) + self.unit
+    low: Fraction
+    high: Fraction
 
     def agrees(self, exact):
         """Is this the exact number, rounded or cut off at the decimals that are written?"""
@@ -46,25 +47,33 @@ class Number(NamedTuple):
         return self.unit <= max(abs(exact) / 10, Fraction(1, 10**decimals)) or self.value == exact
 
     def says(self, exact, decimals):
-        return self.agrees(exact) and self.is_fine(exact, decimals)
-
-    def meets(self, other):
-        """Can two written numbers be the same exact one?"""
-        return self.low <= other.high and other.low <= self.high
+        """Is this the exact number? A count (no decimals) must be equal, other numbers agree and are fine enough."""
+        return self.value == exact if decimals == 0 else self.agrees(exact) and self.is_fine(exact, decimals)
 
     def resembles(self, mistake):
         """Is this what a known mistake gives? Three digits will do, since it may have gone through rounded numbers."""
         return self.agrees(mistake) or abs(self.value - mistake) <= abs(mistake) / 2000
 
 
-def read(path, columns):
-    """columns: name -> decimals that the exercise asks for, 0 for a whole number. Raises Defect."""
+def read(path, columns, required=True):
+    """columns: name -> decimals that the exercise asks for, 0 for a whole number. Raises Defect.
+
+    required: whether each column must be there. If not, a .txt gives the keys it has, and a .csv with other columns
+    gives None: it is somebody's own file.
+    """
     text = text_of(path)
-    return rows_of(text, columns) if path.suffix == ".csv" else pairs_of(text, columns)
+    return rows_of(text, columns, required) if path.suffix == ".csv" else pairs_of(text, columns, required)
 
 
 def text_of(path):
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever
+            found = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+            raise Defect("", found, "a file", f"{found} of that name is in the way")
+        if status.st_size > MOST_BYTES:
+            likely = "it was appended to again and again, or another file has this name"
+            raise Defect("", f"a file of {status.st_size:,} bytes", "a few lines", likely)
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         likely = "its step was not run or failed, or it wrote into another folder than OUT"
@@ -73,57 +82,60 @@ def text_of(path):
         likely = "saved as UTF-16, as some editors and PowerShell's > do"
         raise Defect("", "bytes that are not UTF-8", "plain text", likely) from None
     except OSError as error:
-        raise Defect("", error.strerror, "a file that can be read", "a folder of that name, or permissions") from None
+        likely = "permissions, or a link that leads nowhere"
+        raise Defect("", error.strerror, "a file that can be read", likely) from None
     if not text.strip():
         raise Defect("", "an empty file", "its values", "the step stopped between opening the file and writing it")
     return text
 
 
-def pairs_of(text, columns):
+def pairs_of(text, columns, required):
     form = " ".join(f"{key}=..." for key in columns)
-    found = {}
+    found, further = {}, {}
     for word in text.split():
         key, _, value = word.partition("=")
-        if not value:
+        if not key or not value:
             blanks = " =" in text or "= " in text
             likely = "blanks around =" if blanks else "a heading, a unit or a message was written into the file"
             raise Defect("unexpected text", shown(word), form, likely)
-        if key in found:
+        if key in found or key in further:
             likely = "the file was appended to instead of written anew"
             raise Defect(f"key {shown(key)}", "the key twice", "each key once", likely)
-        if key not in columns:
-            raise Defect(f"key {shown(key)}", "an unknown key", form, "a misspelt key, or another step's file")
-        found[key] = number_of(key, value, columns[key])
+        if key in columns:
+            found[key] = number_of(key, value, columns[key])
+        else:
+            further[key] = value
+    names = ", ".join(shown(key) for key in list(further)[:9])
     for key in columns:
-        if key not in found:
-            raise Defect(f"key {key}", "the key is missing", form, "a misspelt key, or another step's file")
-    return found
+        if key not in found and required:
+            likely = f"a misspelt key (found {names})" if further else "the line was cut short, or it is another step's"
+            raise Defect(f"key {key}", "the key is missing", form, likely)
+    return Content(found, [f"further keys, not looked at: {names}"] if further else [])
 
 
-def rows_of(text, columns):
-    header = ",".join(columns)
+def rows_of(text, columns, required):
     try:
         rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if "".join(row).strip()]
     except csv.Error as error:
         raise Defect("", str(error), "cells separated by commas", "another format under the name .csv") from None
     if not rows:
-        raise Defect(
-            "",
-            "commas and no values",
-            f"a row of {header}, and its numbers",
-            "every value was empty when it was written",
-        )
-    if rows[0] != list(columns):
+        likely = "every value was empty when it was written"
+        raise Defect("", "commas and no values", f"a row of {','.join(columns)}, and its numbers", likely)
+    header, further = rows[0], [cell for cell in rows[0] if cell not in columns]
+    notes = [f"further columns, not looked at: {shown(','.join(further))}"] if further else []
+    if [cell for cell in header if cell in columns] != list(columns):
+        if not required:
+            return Content(None, [f"not checked: its columns are not {','.join(columns)}"])
         likely = "the header is missing, misspelt or in another order, or the cells are not separated by commas"
-        raise Defect("header", shown(",".join(rows[0])), header, likely)
+        raise Defect("header", shown(",".join(header)), ",".join(columns), likely)
     table = []
     for position, row in enumerate(rows[1:], start=1):
-        if len(row) != len(columns):
+        if len(row) != len(header):
             likely = "a row was cut short, or a decimal comma was read as two cells"
-            raise Defect(f"row {position}", shown(",".join(row)), f"{len(columns)} cells: {header}", likely)
-        cells = zip(columns, row)
-        table.append({key: number_of(f"row {position}, {key}", cell, columns[key]) for key, cell in cells})
-    return table
+            raise Defect(f"row {position}", shown(",".join(row)), f"{len(header)} cells, as in the header", likely)
+        cells = dict(zip(header, row))
+        table.append({key: number_of(f"row {position}, {key}", cells[key], columns[key]) for key in columns})
+    return Content(table, notes)
 
 
 def number_of(where, text, decimals):
@@ -135,7 +147,11 @@ def number_of(where, text, decimals):
         raise Defect(where, text, "a number from 0 up", "a difference taken the wrong way round")
     if decimals == 0 and value.denominator != 1:
         raise Defect(where, text, "a whole number", "an average, or another quantity, under the name of a count")
-    return Number(text, value, Fraction(10) ** number.as_tuple().exponent)
+    return as_written(text, value, Fraction(10) ** number.as_tuple().exponent)
+
+
+def as_written(text, value, unit):
+    return Number(text, value, unit, value * (1 - FLOAT_ERROR) - unit / 2, value * (1 + FLOAT_ERROR) + unit)
 
 
 def not_a_number(text):

@@ -13,7 +13,7 @@ from fixture import ROOT, SHIPPED, script
 from inputs import BadInput, Requests, read_text
 from plan_bench import load_benches
 from plan_measured import RECORDED, Comparison, cells, error_table, result_of, worst_first
-from plan_play import MEASURES, measured, of_counts, predicted
+from plan_play import MEASURES, measured, predicted
 
 PLAIN = Costs(50, 8_000, 50, 5_000)
 LIMITS = {"p50_ttft_ms": 5, "p99_ttft_ms": 8, "p50_itl_ms": 1, "p99_itl_ms": 8, "throughput_tps": 1}  # per cent
@@ -99,14 +99,6 @@ def test_clients_begin_one_after_the_other():
     prefilled after it, in a step of 15 + 8.2 ms."""
     record = bench(Requests([100] * 4, [2] * 4), 4, PLAIN)
     assert [round(1000 * ttft, 3) for ttft in record["ttfts"]] == [18.05, 41.249, 41.248, 41.247]
-
-
-def test_percentiles_of_counts_are_those_of_the_numbers():
-    r = random.Random(3)
-    for _ in range(50):
-        numbers = [r.randint(1, 9) for _ in range(r.randint(1, 60))]
-        for percent in (1, 50, 95, 99):
-            assert of_counts(Counter(numbers), percent) == pytest.approx(percentile(numbers, percent))
 
 
 # --- the command ----------------------------------------------------------------------------------

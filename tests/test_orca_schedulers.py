@@ -5,13 +5,13 @@ from math import fsum
 from random import Random
 
 import continuous
-import cost
 import orca_iteration
 import orca_oracle
 import orca_request
 import orca_stall
 import pytest
-from common import BadInput, Requests
+from cost_model import Costs
+from inputs import BadInput, Requests
 from orca_model import CAPACITY_TOKENS
 from orca_workload import RECORDED, arrivals_at, load_workload
 
@@ -178,7 +178,7 @@ def test_every_token_written_is_kept_until_its_request_leaves(recorded, slots):
 
 
 def lab_costs(prompt_tokens, prompt_squares, rows, cached_tokens):
-    return cost.prefill_us(prompt_tokens) + cost.decode_us(rows), 0, 0, 0
+    return Costs().prefill_us(prompt_tokens) + Costs().decode_us(rows), 0, 0, 0
 
 
 def test_with_the_first_lab_s_costs_it_is_continuous_batching():

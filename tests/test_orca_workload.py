@@ -4,7 +4,7 @@ import json
 from random import Random
 
 import pytest
-from common import BadInput, Requests
+from inputs import BadInput, Requests
 from orca_workload import (
     RECORDED,
     Workload,
@@ -15,6 +15,7 @@ from orca_workload import (
     load_workload,
     p50_ms_per_token,
     throughput_rps,
+    warm_up,
 )
 
 
@@ -53,14 +54,16 @@ def test_the_first_fifth_is_warm_up():
     a token."""
     arrivals_us = [0, 1e6, 2e6, 3e6, 7e6]
     finished_us = [60e6, 4e6, 3e6, 8e6, 9e6]
-    assert throughput_rps(arrivals_us, finished_us) == 0.5
+    assert throughput_rps(arrivals_us, finished_us, warm_up(arrivals_us)) == 0.5
+    assert throughput_rps(arrivals_us, finished_us, 0) == 5 / 60
     assert p50_ms_per_token([1, 3, 4, 1, 2], arrivals_us, finished_us) == 1000
 
 
 def test_the_warm_up_of_the_recorded_workload_is_200():
     arrivals_us = [float(i) for i in range(1000)]
     finished_us = [i + 1e6 for i in range(1000)]
-    assert throughput_rps(arrivals_us, finished_us) == 800e6 / (1e6 + 999 - 200)
+    assert warm_up(arrivals_us) == 200
+    assert throughput_rps(arrivals_us, finished_us, 200) == 800e6 / (1e6 + 999 - 200)
 
 
 def test_a_fresh_workload_is_the_seed_s_on_every_python():

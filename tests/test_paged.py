@@ -12,9 +12,10 @@ import pytest
 from cost_model import Costs
 from fixture import ROOT, script, shipped
 from inputs import Requests
-from paged import UNLIMITED, Request, Scheduler, schedule, step_of
+from paged import UNLIMITED, Request, Scheduler
 from paged_cases import random_case
 from paged_replay import load_cases
+from paged_time import schedule, step_of
 
 VLLM = ROOT / "fixtures" / "vllm"
 FILES = [VLLM / "cases.json", VLLM / "async_cases.json"]
@@ -146,7 +147,7 @@ def test_replay_of_a_file_it_cannot_use_is_one_line(tmp_path):
                                  "prefix_tokens": 6}), "prefix_tokens: expected 0 to 5, found 6"),
         (changed("expected", {}), "'decisions_sha256' is missing"),
         (changed("expected", "decisions_sha256", 9), "decisions_sha256: found 9"),
-        (changed("expected", "decisions", [1]), "decisions: found 1"),
+        (changed("expected", "decisions", [1]), "decisions: expected a list of lines, found [1]"),
         (changed("expected", "decisions", 1), "case 0: not as it is recorded"),
     ]:
         path = tmp_path / "cases.json"

@@ -7,6 +7,7 @@ from collections import Counter
 import continuous
 import paged
 import paged_fast
+import paged_time
 import pytest
 from cost_model import Costs
 from fixture import ROOT, shipped
@@ -20,7 +21,7 @@ VLLM = ROOT / "fixtures" / "vllm"
 def both(requests, limit, arrivals, costs, more):
     """(the Schedule of the twin, that of the lesson)."""
     fast = paged_fast.schedule(requests, limit, arrivals, costs, **more)
-    return fast, paged.schedule(requests, limit, arrivals, paged.step_of(costs), **more)
+    return fast, paged_time.schedule(requests, limit, arrivals, paged_time.step_of(costs), **more)
 
 
 def test_equals_the_lesson_on_2500_random_runs():
@@ -155,14 +156,20 @@ def test_a_lost_hit_may_let_the_head_of_the_line_in():
         r = random.Random(seed)
         n, block_size = r.randint(4, 14), r.choice([2, 3, 4])
         requests = Requests([r.randint(1, 40) for _ in range(n)], [r.randint(1, 14) for _ in range(n)])
+        budget = r.choice([3, 5, 6, 7, 9, 11])
         blocks = max(-(-(p + o - 1) // block_size) for p, o in zip(*requests)) + r.choice([0, 0, 1, 2, 3, 4])
         prefixes = []
         for p in requests.prompt_tokens:
-            tokens = r.randint(1, p)
-            longer = r.choice([[(0, p)], [(r.randint(0, 1), tokens)], [(r.randint(0, 1), tokens), ("b", r.randint(tokens, p))]])
-            prefixes.append(longer if r.random() < 0.95 else [])
+            prefix = []
+            if r.random() < 0.95:
+                tokens = r.randint(1, p)
+                more = r.randint(tokens, p)
+                prefix = r.choice([[(0, p)], [(r.randint(0, 1), tokens)], [(r.randint(0, 1), tokens), ("b", more)]])
+            prefixes.append(prefix)
         arrivals = [r.choice([0, r.randint(0, 60_000), r.randint(0, 300_000)]) for _ in range(n)]
-        more = {"kv_blocks": blocks, "block_size": block_size, "max_num_batched_tokens": r.choice([3, 5, 6, 7, 9, 11]),
-                "reserve_full_prompt": r.random() < 0.1, "prefixes": prefixes, "asynchronous": r.random() < 0.5}
-        fast, plain = both(requests, r.choice([1, 2, 3, 5, 9]), arrivals, Costs(), more)
-        assert fast == plain, f"seed {seed}"
+        limit, reserve = r.choice([1, 2, 3, 5, 9]), r.random() < 0.1
+        for asynchronous in (False, True):
+            more = {"kv_blocks": blocks, "block_size": block_size, "max_num_batched_tokens": budget,
+                    "reserve_full_prompt": reserve, "prefixes": prefixes, "asynchronous": asynchronous}
+            fast, plain = both(requests, limit, arrivals, Costs(), more)
+            assert fast == plain, f"seed {seed}"

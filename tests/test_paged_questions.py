@@ -1,16 +1,18 @@
 """The three questions' files, recomputed by the other scheduler (lesson or twin) or in closed form."""
 
 import csv
+import random
 import statistics
 
 import orca_model
 import orca_reservation
 import orca_workload
-import paged
 import paged_fast
 import paged_prefix
+import paged_time
 import pytest
-from fixture import files, script, shipped
+from cost_model import Costs
+from fixture import files, script, shipped, words
 from inputs import Requests
 from paged import Chunk
 from queueing import at_rate, unit_arrivals
@@ -62,7 +64,7 @@ def test_preemption_against_the_twin_and_in_closed_form(out):
             assert list(row.values())[3:] == [str(played.preemptions), str(played.resumed_tokens), f"{tps:.2f}"]
         else:
             log = []
-            swapped = paged.schedule(requests, limit, kv_blocks=599, max_num_batched_tokens=256, reserve_full_prompt=reserve,
+            swapped = paged_time.schedule(requests, limit, kv_blocks=599, max_num_batched_tokens=256, reserve_full_prompt=reserve,
                                      swap_us=lambda tokens: round(tokens * 32.768), log=log)
             most = [prompt + output - 1 for prompt, output in zip(*requests)]
             assert sum(tokens for line in log for _, tokens in line.scheduled) == sum(most)
@@ -89,7 +91,17 @@ def test_prefix_in_closed_form(out):
         assert float(row["ttft_on_p50_ms"]) == pytest.approx(on, abs=0.0051)
         assert float(row["ratio"]) == pytest.approx(off / on, abs=0.00051)
     shortest = next(s for s in range(16, 10_000, 16) if medians(s)[0] > 8 * medians(s)[1])
-    assert f"more than 8 times shorter has {shortest} tokens" in (out / "prefix.said").read_text()
+    assert f"more than 8 times shorter has {shortest} tokens" in words((out / "prefix.said").read_text())
+
+
+def test_the_search_finds_what_trying_every_length_finds():
+    """For lists of 1 to 9 random prompts; of one or two no length is enough, since the first request finds nothing."""
+    r = random.Random(3)
+    for n in (1, 2, 3, 3, 4, 5, 9):
+        requests = Requests([r.randint(1, 60) for _ in range(n)], [1] * n)
+        lengths = range(16, paged_prefix.LONGEST + 1, 16)
+        tried = (tokens for tokens in lengths if paged_prefix.is_shorter(requests, tokens, 8, Costs()))
+        assert paged_prefix.shortest_beyond(requests, 8) == next(tried, None)
 
 
 def test_chunked_against_the_lesson(out):
@@ -99,7 +111,7 @@ def test_chunked_against_the_lesson(out):
     ttfts, gaps, span = [], [], 0
     for seed in range(20):
         arrivals = at_rate(unit_arrivals(seed, 100), 10)
-        played = paged.schedule(requests, 32, arrivals, max_num_batched_tokens=128)
+        played = paged_time.schedule(requests, 32, arrivals, max_num_batched_tokens=128)
         ttfts += [first - arrival for first, arrival in zip(played.first_token_us, arrivals)]
         gaps += [gap for gap, times in played.gaps_us.items() for _ in range(times)]
         span += max(played.finished_us)
@@ -114,8 +126,8 @@ def test_what_is_noticed_is_computed(tmp_path):
     path.write_text('[{"prompt_tokens": 10, "output_tokens": 1}]')
     said = {question: script(f"paged_{question}", "--out", tmp_path, "--requests", path) for question in QUESTIONS}
     assert all(done.returncode == 0 for done in said.values())
-    assert "Nothing was preempted" in said["preemption"].stdout
-    assert "No system prompt of up to 8192 tokens" in said["prefix"].stdout
+    assert "nothing was preempted" in said["preemption"].stdout
+    assert "No system prompt of up to 8192 tokens" in words(said["prefix"].stdout)
     assert len(files(tmp_path)) == 4
 
 

@@ -1,76 +1,311 @@
-"""report.html: one page, of the user's own requests, that needs nothing else."""
+"""report.html: one page, of the user's own requests, that needs nothing else and that a phone can show."""
 
 import base64
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from html.parser import HTMLParser
+from random import Random
+from types import SimpleNamespace
 
 import pytest
-from fixture import files, script
+import report
+import report_run
+from common import percentile, percentile_of_counts
+from fixture import LAB, SHIPPED, files, heed_ctrl_c, script
+from report_blocks import Block, blocks, sentences
+from report_jobs import SCRIPTS, badge_of, inputs_of, jobs_of
+from report_page import table
 
-REQUESTS = '[{"prompt_tokens": 10, "output_tokens": 3}, {"prompt_tokens": 700, "output_tokens": 9}]'
+REQUESTS = '[{"prompt_tokens": 10, "output_tokens": 3}, {"prompt_tokens": 700, "output_tokens": 9600}]'
 
 
 class Page(HTMLParser):
-    """Collects what a page refers to, and its headings and tables."""
+    """Collects what a page refers to, the words of its elements, and checks that all of them are closed."""
 
     def __init__(self, text):
         super().__init__()
-        self.sources, self.counts, self.open = [], {}, []
+        self.sources, self.alts, self.open, self.words = [], [], [], {}
         self.feed(text)
+        assert self.open == []
 
     def handle_starttag(self, tag, attributes):
-        self.counts[tag] = self.counts.get(tag, 0) + 1
-        self.sources += [value for name, value in attributes if name in ("src", "href")]
-        if tag not in ("meta", "img", "br"):
+        self.words.setdefault(tag, []).append("")
+        named = dict(attributes)
+        self.sources += [named[name] for name in ("src", "href") if name in named]
+        self.alts += [named["alt"]] if "alt" in named else []
+        if tag not in ("meta", "img", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
+    def handle_data(self, data):
+        for tag in set(self.open):
+            self.words[tag][-1] += data
+
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report")
-    path = folder / "mine & <yours> é.json"
+def mine(tmp_path_factory):
+    """(the page of two requests without arrivals, what the script printed, a folder): from a pipe, which is read once.
+
+    Its name looks like an option and is no ASCII. The second request cannot fit into the third lab's memory.
+    """
+    folder = tmp_path_factory.mktemp("a folder of mine")
+    path = folder / "-mine & <yours> \u00e9.json"
+    os.mkfifo(path)
+    command = [sys.executable, str(LAB / "report.py"), f"--requests={path}", "--out", str(folder / "out"),
+               "--target-ttft-ms", "300"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     path.write_text(REQUESTS)
-    done = script("report", "--requests", path, "--out", folder / "out", "--target-ttft-ms", 300)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "the second lab's part is about its own recorded requests" in done.stdout and list(files(folder / "out")) == ["report.html"]
-    return (folder / "out" / "report.html").read_text(encoding="ascii")
+    printed, complained = child.communicate(timeout=120)
+    assert (child.returncode, complained) == (0, ""), "a refusal is no failure"
+    assert list(files(folder / "out")) == ["report.html"]
+    return (folder / "out" / "report.html").read_text(encoding="ascii"), printed, str(folder)
 
 
-def test_the_page_needs_nothing_else(report):
-    page = Page(report)
-    assert page.open == [] and page.counts["img"] == 7 and "script" not in page.counts
+def test_the_page_needs_nothing_else(mine):
+    text, _, _ = mine
+    page = Page(text)
+    assert len(page.words["img"]) == 12 and "script" not in page.words and "pre" not in page.words
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     drawn = [base64.b64decode(source.partition(",")[2]).decode() for source in page.sources]
-    text = report + "".join(drawn)
-    assert set(re.findall(r"https?://[^\s\"'<]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"https?://[^\s\"'<]+", text + "".join(drawn))) == {"http://www.w3.org/2000/svg"}
 
 
-def test_it_is_about_the_users_requests_and_settings(report):
-    assert "What a server would make of mine &amp; &lt;yours&gt; &#233;.json" in report
-    assert "median 355, p99 693" in report and "p99 TTFT of 300 ms" in report
-    assert "static.txt: total_steps=9 throughput_tps=111.63 slot_util=0.0833" in report
-    assert "target_ttft_ms=300" in report
-    assert Page(report).counts["h2"] == 15
-    assert "tune.csv, 2 rows" in report and "<td>2</td>" in report
+def test_the_first_block_is_the_answer(mine):
+    text, _, _ = mine
+    first = text[: text.index("<section>")]
+    assert '<p class="first">2 clients or more at a time meet a p99 TTFT of 300 ms.</p>' in first
+    assert "No upper edge found up to 2" in first and first.count("<img") == 1
+    page = Page(first + "</body></html>")
+    facts = dict(zip(page.words["dt"], page.words["dd"]))
+    assert facts["prompt tokens"] == "median 355, p99 693, most 700"
+    assert facts["target"] == "p99 TTFT of 300 ms" and "not measured" in facts["costs"]
+    assert facts["command"].startswith("python3 lb2/report.py --requests -mine & <yours> ")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"]) and facts["version"] == report.version()
 
 
-def test_the_page_says_what_is_not_about_the_users_requests(report):
-    assert "orca_curves.svg is not drawn: " in report and "gap, the seconds since the arrival before, is missing" in report
-    assert "the second lab&#x27;s part is about its own recorded requests, not about these" in report
+def test_sentences_are_paragraphs_and_tables_are_tables(mine):
+    page = Page(mine[0])
+    assert any(words.startswith("Notice: 94% of the slots stood idle") for words in page.words["p"])
+    assert "total_steps" in page.words["dt"] and "9600" in page.words["dd"]
+    assert len(page.words["table"]) == len(page.words["thead"]) > 8
+    assert len(page.words["h2"]) == 15
+    assert any(words.startswith("rps") for words in page.words["tr"])
 
 
-def test_requests_with_gaps_are_shown_in_the_second_lab_too(tmp_path):
-    path = tmp_path / "gaps.json"
-    path.write_text('[{"gap": 1, "prompt_tokens": 10, "output_tokens": 3}, {"gap": 2, "prompt_tokens": 9, "output_tokens": 3}]')
-    assert "recorded" not in script("report", "--requests", path, "--out", tmp_path).stdout
-    assert "462560" not in (tmp_path / "report.html").read_text(), "which the recorded workload computes at 1 request/s"
+def test_what_is_not_about_the_readers_requests_has_a_badge(mine):
+    text, printed, _ = mine
+    badges = [words for words in Page(text).words["p"] if words.startswith("Recorded")]
+    assert len(badges) == 5 and badges[-1] == "Recorded runs of a real server, not yours"
+    assert badges[0] == "Recorded requests, not yours (record 0: gap, the seconds since the arrival before, is missing)"
+    assert "The second lab's part: recorded requests, not yours" in printed
 
 
-def test_what_a_script_refuses_is_said_in_its_place(tmp_path):
-    path = tmp_path / "long.json"
-    path.write_text('[{"prompt_tokens": 9600, "output_tokens": 2}]')
-    assert script("report", "--requests", path, "--out", tmp_path).returncode == 0
-    assert "request 0 can never fit: it grows to 9601 tokens" in (tmp_path / "report.html").read_text()
+def test_nothing_of_the_readers_machine_is_in_it(mine):
+    text, _, folder = mine
+    assert folder not in text and "/tmp" not in text and str(LAB) not in text
+    assert not re.search(r"found \{|&quot;prompt_tokens", text), "a piece of JSON"
+
+
+def test_the_alternative_text_is_the_finding(mine):
+    alts = Page(mine[0]).alts
+    assert len(alts) == 12 and all(re.search(r"\d", alt) and alt.endswith(".") for alt in alts)
+    assert alts[0].startswith("Clients that meet 300 ms. P99: 2 clients or more")
+
+
+def test_it_can_be_printed_and_shown_on_a_phone(mine):
+    style = mine[0].split("<style>")[1].split("</style>")[0]
+    printed, phone = (style.split(query)[1] for query in ("@media print", "@media (max-width: 44rem)"))
+    assert "color-scheme: light" in printed and "header { break-inside: avoid }" in printed
+    assert "table-header-group" in style
+    assert mine[0].count("<section><header><h2>") == mine[0].count("</header>") == 15
+    assert "overflow-wrap: anywhere" in style and "margin: 1rem -1rem" in phone and "overflow-x" not in style
+
+
+def test_a_refusal_stands_in_its_place(mine):
+    assert '<p class="trouble">Request 1 can never fit: it grows to 10299 tokens' in mine[0]
+    assert Page(mine[0]).words["h1"] == ["What a server would make of -mine & <yours> \u00e9.json"]
+
+
+def arguments_for(path, **more):
+    return SimpleNamespace(**{"requests": path, "first": None, "costs": None} | more)
+
+
+def test_which_requests_each_script_gets(tmp_path):
+    """Requests with gaps go to the second lab too, and costs go to the first and third lab only."""
+    path, costs = tmp_path / "gaps.json", tmp_path / "mine.txt"
+    path.write_text('[{"gap": 1, "prompt_tokens": 10, "output_tokens": 3}, '
+                    '{"gap": 2, "prompt_tokens": 9, "output_tokens": 3}]')
+    costs.write_text("prefill_ms_per_token=0.1 step_ms=9 step_ms_per_sequence=0 overhead_ms=0")
+    inputs = inputs_of(arguments_for(path, costs=costs, first=2), tmp_path)
+    assert inputs.recorded == "" and inputs.costs.step_us == 9000
+    assert inputs.options == {"mine": ["--requests=gaps.json", "--first=2", "--costs=../costs.txt"],
+                              "records": ["--requests=gaps.json", "--first=2"], "fixed": []}
+    jobs = jobs_of(inputs, 300.0)
+    assert "plan" not in jobs and list(jobs)[0] == "tune" and sorted(jobs) == sorted(SCRIPTS)
+    assert jobs["tune"][0][-1] == jobs["tune"][1][4] == "--target-ttft-ms=300"
+    assert jobs["orca_waste"][1][-2:] == ["--only", "waste.svg"] and "--costs=../costs.txt" not in jobs["orca_waste"][1]
+
+
+def test_the_labs_own_requests_and_a_trace(tmp_path):
+    (tmp_path / "own").mkdir()
+    inputs = inputs_of(arguments_for(SHIPPED), tmp_path / "own")
+    assert inputs.options == {"mine": [], "records": [], "fixed": []}
+    assert badge_of("tune", inputs) == "" and "recorded" in badge_of("orca_waste", inputs)
+    (tmp_path / "trace").mkdir()
+    path = tmp_path / "trace.json"
+    path.write_text('[{"arrival_ms": 0, "prompt_tokens": 10, "output_tokens": 3}, '
+                    '{"arrival_ms": 5, "prompt_tokens": 9, "output_tokens": 3}]')
+    jobs = jobs_of(inputs_of(arguments_for(path), tmp_path / "trace"), 200.0)
+    assert list(jobs)[0] == "plan" and jobs["plan"][0][-2:] == ["--requests=trace.json", "--target-ttft-ms=200"]
+
+
+def test_a_plan_comes_before_the_clients(tmp_path):
+    """With its picture, if plan.py drew one."""
+    (tmp_path / "tune.txt").write_text("target_ttft_ms=200.00 max_concurrency=0 throughput_at_target=0.00\n")
+    (tmp_path / "tune.csv").write_text("concurrency\n1\n")
+    (tmp_path / "plan.svg").write_text("<svg><desc>3 requests/s.</desc></svg>")
+    results = {"plan": [report_run.Result("plan.txt: a=1\nOpen loop: 3 requests/s.\n", "")],
+               "tune": [report_run.Result("Step 8: x\nInfeasible: one misses it.\n", "")]}
+    first, second = report.answers(results, tmp_path, 200.0)
+    assert "<p>Open loop: 3 requests/s.</p>" in first and 'alt="3 requests/s."' in first
+    assert "No number of clients meets a p99 TTFT of 200 ms." in second
+    assert "<p>Infeasible: one misses it.</p>" in second
+    results["plan"] = [report_run.Result("", "This part was ended by signal 9.", True)]
+    assert '<p class="trouble">This part was ended by signal 9.</p>' in report.answers(results, tmp_path, 200.0)[0]
+
+
+def test_a_bad_file_is_one_line_and_names_the_file(tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_text('[{"prompt_tokens": 0, "output_tokens": 2}]')
+    done = script("report", "--requests", path, "--out", tmp_path / "out")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and f"{path}: record 0: prompt_tokens" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_percentiles_from_counts():
+    """Of a billion equal gaps and one long one; and the same as from the numbers, to the last bit."""
+    assert percentile_of_counts({8_000: 10**9, 90_000: 1}, 99) == 8_000
+    assert percentile_of_counts({7: 1}, 99) == 7
+    for seed in range(300):
+        r = Random(seed)
+        values = [r.randint(1, 12) for _ in range(r.randint(1, 60))]
+        counts, percent = {value: values.count(value) for value in values}, r.randint(1, 99)
+        assert percentile_of_counts(counts, percent) == percentile(values, percent)
+
+
+# --- scripts side by side -----------------------------------------------------------------------------------------
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+def outcome(*commands, seconds=20):
+    """The Results of one job."""
+    ((name, results),) = report_run.play_all({"job": list(commands)}, LAB, 2, seconds)
+    return results
+
+
+def test_what_a_script_prints():
+    first, second = outcome(python("print('one')"), python("print('two')"))
+    assert first == ("one\n", "", False) and second == ("two\n", "", False)
+
+
+def test_a_refusal_is_no_failure():
+    code = "import sys; sys.stderr.write('x.py: error: a.json: record 3: odd, found {\"a\": 1}\\n'); sys.exit(2)"
+    assert outcome(python(code)) == [("", "A.json: record 3: odd.", False)]
+
+
+@pytest.mark.parametrize("code, trouble", [
+    ("raise ValueError('oh')", "This part failed (status 1). ValueError: oh."),
+    ("import sys; sys.exit(3)", "This part failed (status 3). It said nothing."),
+    ("import sys; sys.stderr.write('two\\nlines\\n'); sys.exit(2)", "This part failed (status 2). Lines."),
+    ("import sys; sys.stderr.write('x: error: a\\nand more\\n'); sys.exit(2)", "This part failed (status 2). And more."),
+    ("import os; os.kill(os.getpid(), 9)", "This part was ended by signal 9."),
+    ("import time; time.sleep(60)", "Stopped after 0.2 seconds. Run alone, the script has no time limit."),
+])
+def test_a_failure_says_so(code, trouble):
+    limit = 0.2 if "sleep" in code else 20
+    (result,) = outcome(python(code), seconds=limit)
+    assert result == ("", trouble, True)
+
+
+def test_a_script_that_is_stopped_leaves_no_process(tmp_path):
+    """Its child would write a file after a while."""
+    grandchild = f"import time; time.sleep(0.5); open({str(tmp_path / 'left')!r}, 'w')"
+    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {grandchild!r}]); time.sleep(60)"
+    outcome(python(code), seconds=0.2)
+    time.sleep(0.7)
+    assert not (tmp_path / "left").exists()
+
+
+def test_the_page_is_written_when_a_part_fails(tmp_path):
+    """No time at all for any script: every section says so, and the status is 1."""
+    done = script("report", "--out", tmp_path, "--seconds", 0.001)
+    assert done.returncode == 1 and "Parts of " in done.stdout and "tune" in done.stdout
+    text = (tmp_path / "report.html").read_text()
+    assert "How many clients meet the target is not known." in text
+    assert text.count("Stopped after 0.001 seconds") >= 15
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_it_and_its_scripts(tmp_path, number):
+    child = subprocess.Popen([sys.executable, str(LAB / "report.py"), "--out", str(tmp_path)], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c)
+    started = time.monotonic()
+    while not children_of(child.pid) and time.monotonic() < started + 10:
+        time.sleep(0.02)
+    workers = children_of(child.pid)
+    child.send_signal(number)
+    said = child.communicate(timeout=10)
+    assert workers and child.returncode == 128 + number and said == ("", "") and files(tmp_path) == {}
+    assert not any(alive(pid) for pid in workers)
+
+
+def children_of(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.split()
+    return [int(one) for one in found]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        return False
+
+
+# --- words and tables ---------------------------------------------------------------------------------------------
+
+
+def test_blocks():
+    printed = ("Step 6: the queue\nqueue.csv:\nrps,p99_wait_ms\n5,44.8\nstatic.txt: a=1 b=two\n"
+               "rate  mode   deadlock_s  done\n   4  none               1000\n  12  paged        9.7   516\n"
+               "Notice: it grows, x=1.\n")
+    assert blocks(printed) == [
+        Block("words", "Step 6: the queue"),
+        Block("table", [["rps", "p99_wait_ms"], ["5", "44.8"]], "queue.csv"),
+        Block("pairs", [("a", "1"), ("b", "two")]),
+        Block("table", [["rate", "mode", "deadlock_s", "done"], ["4", "none", "", "1000"],
+                        ["12", "paged", "9.7", "516"]]),
+        Block("words", "Notice: it grows, x=1."),
+    ]
+    assert sentences(blocks(printed)) == ["Step 6: the queue", "Notice: it grows, x=1."]
+
+
+def test_a_cell_of_two_words_is_one_cell():
+    assert blocks("run  request 1\na    request 2\n") == [Block("table", [["run", "request 1"], ["a", "request 2"]])]
+
+
+def test_a_table_has_numbers_right_and_a_long_one_is_folded():
+    text = table([["run", "error_percent", "note"], ["a", "-1.5", "<x>"], ["b", "", "2 ms"]], "some.csv")
+    assert '<td>a</td><td class="n">-1.5</td><td>&lt;x&gt;</td>' in text and "error_<wbr>percent" in text
+    assert "<details>" not in text
+    assert "<summary>some.csv, 13 rows</summary>" in table([["a"], *([str(i)] for i in range(13))], "some.csv")
+    assert 'class="wide"' in table([list("abcdef")]) and 'class="wide"' not in table([list("abcde")])

@@ -11,7 +11,7 @@ import paged_preemption
 import pytest
 import queueing
 import tune
-from common import percentile
+from common import percentile, percentile_of_counts
 from cost_model import Costs
 from fixture import RESULTS, STEPS, files, read_rows, script, shipped, words
 from inputs import Requests
@@ -189,6 +189,17 @@ def test_percentile_is_numpys():
     assert percentile([0, 10], 99) == pytest.approx(9.9)
     assert percentile([3, 1, 2], 50) == 2
     assert percentile([7], 99) == percentile([7], 50) == 7
+
+
+def test_percentile_of_counts_is_percentile():
+    """Of one 0, one 10: 9.9. And exactly the same as of the list, for random counts."""
+    assert percentile_of_counts({0: 1, 10: 1}, 99) == 9.9 and percentile_of_counts({7: 10**12}, 99) == 7
+    r = random.Random(1)
+    for _ in range(300):
+        counts = {r.randint(0, 50): r.randint(1, r.choice((2, 300))) for _ in range(r.randint(1, 9))}
+        listed = [value for value, times in counts.items() for _ in range(times)]
+        for percent in (1, 5, 50, 95, 99):
+            assert percentile_of_counts(counts, percent) == percentile(listed, percent)
 
 
 def test_queue_worked_by_hand():

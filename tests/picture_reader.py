@@ -1,0 +1,143 @@
+"""Reads a picture back: scales, lines, marks, bars and words; and finds words that cannot be read."""
+
+import re
+from math import hypot, log10
+from xml.etree import ElementTree
+
+XMLNS = "{http://www.w3.org/2000/svg}"
+
+
+class Axis:
+    """data-x or data-y of a panel, read back."""
+
+    def __init__(self, words):
+        kind, *numbers = words.split()
+        self.log = kind == "log"
+        self.low, self.high, self.start, self.end = map(float, numbers)
+
+    def value(self, place):
+        share = (place - self.start) / (self.end - self.start)
+        if self.log:
+            return 10 ** (log10(self.low) + share * (log10(self.high) - log10(self.low)))
+        return self.low + share * (self.high - self.low)
+
+    def is_at(self, place, written):
+        """Is this the place of a number that is written with so many decimals? Places are rounded to 0.01."""
+        half = 0.5 / 10 ** len(f"{written}.".split(".")[1])
+        ends = sorted(self.value(place + slip) for slip in (-0.006, 0.006))
+        return ends[0] - half <= float(written) <= ends[1] + half
+
+
+def panel_of(text, name):
+    """(x axis, y axis, {series: its elements}) of a panel."""
+    panel = ElementTree.fromstring(text).find(f".//*[@data-panel='{name}']")
+    groups = {group.get("data-series"): list(group) for group in panel.iter(f"{XMLNS}g") if group.get("data-series")}
+    return Axis(panel.get("data-x")), Axis(panel.get("data-y")), groups
+
+
+def points(elements):
+    """The places of a line."""
+    line = next(element for element in elements if element.tag == f"{XMLNS}polyline")
+    return [tuple(map(float, place.split(","))) for place in line.get("points").split()]
+
+
+def marks(elements, kinds=("mark", "hollow")):
+    """The places of the marks."""
+    drawn = (element.get("d") for element in elements if element.get("class") in kinds)
+    return [(float(x), float(y)) for path in drawn for x, y in re.findall(r"M([\d.]+),([\d.]+)", path)]
+
+
+def bars(elements):
+    return [tuple(float(bar.get(side)) for side in ("x", "y", "width", "height")) for bar in elements]
+
+
+def words(text):
+    return [element.text for element in ElementTree.fromstring(text).iter(f"{XMLNS}text")]
+
+
+def description(text):
+    return ElementTree.fromstring(text)[1].text
+
+
+def assert_drawn(axes, places, written):
+    """Places against rows of (x, y) as they are written in a file."""
+    assert len(places) == len(written)
+    for (x, y), (x_written, y_written) in zip(places, written):
+        assert axes[0].is_at(x, x_written), f"x {axes[0].value(x)}, and the file says {x_written}"
+        assert axes[1].is_at(y, y_written), f"y {axes[1].value(y)}, and the file says {y_written}"
+
+
+# --- can every word be read? --------------------------------------------------------------------------------------
+
+THIN, BROAD = set("ijlftrI1 .,:;'!|()[]/-"), set("mwMWGOQ@%")
+HEAVY = {"title", "head", "good", "bad", "onbar"}
+
+
+def width(line, size, bold):
+    """No less than what DejaVu Sans takes, the widest of the fonts that a browser may choose."""
+    letters = sum(0.42 if letter in THIN - {"1"} else 0.98 if letter in BROAD else 0.65 for letter in line)
+    return size * letters * (1.1 if bold else 1)
+
+
+def boxes(text):
+    """(left, top, right, bottom, words) of every text."""
+    found = []
+    for element in ElementTree.fromstring(text).iter(f"{XMLNS}text"):
+        kind = set((element.get("class") or "").split())
+        size = 22 if "title" in kind else 18
+        wide = width(element.text, size, HEAVY & kind)
+        left = float(element.get("x")) - (wide if "end" in kind else wide / 2 if "middle" in kind else 0)
+        y = float(element.get("y"))
+        found.append((left, y - 0.78 * size, left + wide, y + 0.24 * size, element.text))
+    return found
+
+
+def strokes(text):
+    """[(x1, y1, x2, y2), ...] of every line that means something: of data, dotted lines, and marks as points."""
+    found = []
+    for element in ElementTree.fromstring(text).iter():
+        kind = (element.get("class") or "").split()
+        if element.tag == f"{XMLNS}polyline":
+            spots = [tuple(map(float, place.split(","))) for place in element.get("points").split()]
+            found += [(*a, *b) for a, b in zip(spots, spots[1:])]
+        elif "rule" in kind:
+            found += [tuple(map(float, ends)) for ends in
+                      re.findall(r"M([\d.]+),([\d.]+)L([\d.]+),([\d.]+)", element.get("d"))]
+        elif "mark" in kind or "hollow" in kind and element.get("d"):
+            found += [(float(x), float(y), float(x), float(y)) for x, y in
+                      re.findall(r"M([\d.]+),([\d.]+)", element.get("d"))]
+    return found
+
+
+def runs_through(stroke, box):
+    """Is any point of the line inside the box? Half a unit from one point to the next."""
+    x1, y1, x2, y2 = stroke
+    steps = max(1, round(2 * hypot(x2 - x1, y2 - y1)))
+    for step in range(steps + 1):
+        x, y = x1 + (x2 - x1) * step / steps, y1 + (y2 - y1) * step / steps
+        if box[0] < x < box[2] and box[1] < y < box[3]:
+            return True
+    return False
+
+
+def assert_legible(text):
+    """Nothing hangs over an edge, no word lies on another or on a line, nothing is drawn at no number."""
+    root = ElementTree.fromstring(text)
+    _, _, right, bottom = map(float, root.get("viewBox").split())
+    placed = boxes(text)
+    for box in placed:
+        assert box[0] >= 0 and box[1] >= 0 and box[2] <= right and box[3] <= bottom, f"{box} leaves the picture"
+    for i, a in enumerate(placed):
+        for b in placed[:i]:
+            apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+            assert apart, f"{a[4]!r} and {b[4]!r} overlap"
+    for stroke in strokes(text):
+        near = [box for box in placed if box[0] < max(stroke[::2]) and min(stroke[::2]) < box[2]]
+        for box in near:
+            assert not runs_through(stroke, box), f"the line {stroke} runs through {box[4]!r}"
+    assert not re.search(r"\b(nan|inf|None)\b", text)
+    for element in root.iter():
+        for name in ("points", "d", "x", "y", "width", "height"):
+            shapes = re.sub(r"m[^M]*?z|[hv]-?[\d.]+", "", element.get(name) or "")
+            numbers = map(float, re.findall(r"-?[\d.]+", shapes))
+            assert all(-0.01 <= number <= max(right, bottom) + 0.01 for number in numbers), (element.tag, name)
