@@ -156,7 +156,9 @@ def lumped(record, tokens, merged=False):
 @pytest.mark.parametrize("tokens, merged", [(2, False), (4, False), (2, True), (4, True)])
 def test_tokens_that_come_several_at_a_time(tokens, merged):
     record = bench(shipped(), None, PLAIN, poisson(5), asynchronous=True)
-    near(found(lumped(record, tokens, merged)).costs, PLAIN, rel=0.07 if merged else 0.03)
+    result = found(lumped(record, tokens, merged))
+    near(result.costs, PLAIN, rel=0.07 if merged else 0.03)
+    assert result.asynchronous is None, "not every step is seen"
 
 
 def test_a_lump_here_and_there():
@@ -314,6 +316,7 @@ def test_one_length_a_run(tmp_path):
 def test_a_cap_that_was_never_reached(tmp_path):
     numbers, said = constants("self_timed_cap/run.json", out=tmp_path)
     assert numbers == [0.1, 10, 0.5, 5] and "Scheduler: synchronous" in said
+    assert read_pairs(tmp_path / "costs.txt")["scheduling"] == "synchronous"
 
 
 @pytest.mark.parametrize("name", ["append.json", "sglang.jsonl"])
@@ -365,7 +368,7 @@ def test_residuals_are_what_they_are():
     assert "Residuals: median size 0.00 %, 5 to 95 %: -0.00 to +0.00 %" in exact.replace("+0.01", "+0.00")
     late = said_of_loop(16, PLAIN, jitter_us=2_000, asynchronous=True)
     size, low, high = map(float, re.search(r"median size ([\d.]+) %, 5 to 95 %: (\S+) to (\S+) %", late).groups())
-    assert 0.5 < size < 6 and -23 < low < -2 and 2 < high < 23
+    assert 0.5 < size < 6 and -23 < low < -6 and 6 < high < 23
     assert re.search(r"([\d,]+) steps told by 10,\d\d\d gaps between tokens, (\d+) of them with a prefill", late)
 
 
