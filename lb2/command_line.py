@@ -83,6 +83,11 @@ def amount(text):
     return value
 
 
+def same_file(path, other):
+    """Do two paths lead to the same place? A circle of links leads nowhere, and is no error."""
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
 # --- a run ----------------------------------------------------------------------------------------
 
 

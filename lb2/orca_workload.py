@@ -17,7 +17,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from command_line import add_time_unit, count, parser_of
+from command_line import add_time_unit, count, parser_of, same_file
 from inputs import BadInput, Requests
 from orca_model import MAX_SEQ_TOKENS
 from sources import load_trace
@@ -51,7 +51,7 @@ def chosen_workload(args):
     """The Workload that the arguments of a script ask for. Raises BadInput or OSError."""
     if args.seed is None:
         return load_workload(args.requests, args.first, args.time_unit)
-    if args.requests.resolve() != RECORDED:
+    if not same_file(args.requests, RECORDED):
         raise BadInput("--seed draws a workload of its own: give it or --requests, not both")
     requests, arrivals_s = draw_workload(Random(args.seed))
     return Workload(Requests(*(column[: args.first] for column in requests)), arrivals_s[: args.first])
@@ -71,7 +71,8 @@ def load_workload(path, first=None, time_unit=None):
         own_rps = (len(trace.arrivals_us) - 1) * 1e6 / trace.arrivals_us[-1]
         arrivals_s = [arrival / 1e6 * own_rps for arrival in trace.arrivals_us]
     else:
-        raise BadInput(f"{path}: no two moments of arrival in it, and this lab needs them; it holds {trace}")
+        found = "no arrivals" if trace.arrivals_us is None else "one moment of arrival for all"
+        raise BadInput(f"{path}: {found}, and this lab needs them: a gap in each record, or a trace with arrivals")
     for position, (prompt, output) in enumerate(zip(*trace.requests)):
         if prompt + output > MAX_SEQ_TOKENS:
             raise BadInput(

@@ -12,10 +12,10 @@ prompt that begins like an earlier one need not be computed again (prefix cachin
 
 Two loops make a step: the running requests first, then the waiting ones. They decide what the
 first-come-first-served scheduler of vLLM 0.33.0 decides, step by step, synchronous or asynchronous
-(--replay shows it). Asynchronous: two steps are in flight. A step is scheduled while the one before
-it still runs, so a token that is not there yet counts as generated, and what a finished request
-held comes back one step later. Not covered: priorities, speculative decoding, LoRA, sliding
-windows, several GPUs.
+(--replay shows it). Asynchronous: a step is decided while the one before it still runs, so up to
+two steps have no results yet. A token of theirs counts as generated. What a finished request held
+comes back one step later. Not covered: priorities, speculative decoding, LoRA, sliding windows,
+several GPUs.
 
     python3 lb2/paged.py --replay fixtures/vllm/cases.json        writes nothing; a line a case
 
@@ -24,14 +24,14 @@ windows, several GPUs.
     computed 40         tokens whose KV is in the cache when the scheduled steps are over
     budget 2048         tokens that a step may still compute: max_num_batched_tokens at its start
     chunk 256           tokens that one request computes in one step
-    in flight           scheduled, but its results are not there yet
+    in flight           scheduled, without results yet: the step runs, or waits for the one before
     preempted [3]       requests that lose their blocks in this step
 
 Two requests with prompts of 3 and outputs of 4 tokens; 5 blocks of 2 tokens; 8 ms a step, 0.05 ms
 a token of prefill. request:tokens are scheduled, free blocks counted right after scheduling:
 
     step  scheduled  preempted  free  ends at
-    0     0:3 1:3               1      8.30 ms  both prompts are prefilled; each emits its first token
+    0     0:3 1:3               1      8.30 ms  both prompts are prefilled; each emits a first token
     1     0:1 1:1               1     16.30 ms  token 4 of each falls into its second block
     2     0:1        1          2     24.30 ms  both need a block, one is free: 1 was admitted last
     3     0:1                   2     32.30 ms  0 emits its last token; 1 needs 3 blocks and waits
@@ -63,7 +63,7 @@ class Request:
         self.prompt_tokens, self.output_tokens = prompt_tokens, output_tokens
         self.prefixes = prefixes  # (name, tokens), shortest first: how the prompt begins
         self.generated = 0  # output tokens that are there
-        self.in_flight = 0  # output tokens that are not there yet: their step runs
+        self.in_flight = 0  # output tokens of steps that have no results yet
         self.computed = 0
         self.prefill_until = prompt_tokens  # up to here a token counts as prefill: the prompt, or what was preempted
         self.kept = 0  # tokens whose KV waits in host memory, to come back
@@ -84,7 +84,7 @@ class Chunk(NamedTuple):
     tokens: int
     cached: int  # its tokens that are in the cache before
     prefill: bool
-    last: bool  # nothing more is left to compute: the step ends with the next token of the request
+    emits: bool  # nothing more is left to compute: the step ends with a new token of the request
 
 
 class Step(NamedTuple):
@@ -197,8 +197,9 @@ class Blocks:
 class Scheduler:
     """Decides step after step. It knows no time.
 
-    Synchronous: schedule() decides a step, and update() takes in its results. Asynchronous: the next step is decided
-    before the update() of the last one, which is in flight meanwhile. Nothing else differs.
+    schedule() decides a step, and update() takes in its results. Synchronous: one after the other. Asynchronous: the next
+    step is decided before the update() of the last one. The code is the same. A token in flight counts as generated, and
+    what a finished request held comes back one step later, because update() comes later.
     """
 
     def __init__(self, max_num_seqs, kv_blocks=UNLIMITED, block_size=16, max_num_batched_tokens=UNLIMITED,
@@ -215,21 +216,17 @@ class Scheduler:
         memory, budget = self.memory, self.max_num_batched_tokens
         chunks, preempted, moved = [], [], 0
 
-        # The running requests first. Where one finds no block, the last in the line is preempted, perhaps itself.
+        # The running requests first, in the order of admission.
         index = 0
         while index < len(self.running) and budget > 0:
             request = self.running[index]
             index += 1
-            if request.emits_no_more():  # its last token is in flight; it keeps its slot and its blocks till then
+            if request.emits_no_more():  # its last token is in flight; it keeps its slot till then
                 continue
             tokens = min(request.length() - request.computed, budget)
-            while memory.blocks(request.computed + tokens) - len(request.blocks) > memory.free():
-                victim = self.running.pop()
-                moved += self.preempt(victim)
-                preempted.append(victim.position)
-                if victim is request:
-                    break
-            else:
+            victims = self.make_room(request, tokens)
+            preempted += victims
+            if request not in victims:
                 chunks.append(self.serve(request, tokens))
                 budget -= tokens
 
@@ -250,7 +247,22 @@ class Scheduler:
             request.computed, request.kept = computed, 0
             chunks.append(self.serve(request, tokens))
             budget -= tokens
-        return Step(chunks, preempted, memory.free(), moved)
+        moved += sum(request.kept for request in preempted)
+        return Step(chunks, [request.position for request in preempted], memory.free(), moved)
+
+    def make_room(self, request, tokens):
+        """Preempt from the end of the line until the next tokens of a running request have blocks. Returns the victims.
+
+        All victims were admitted after the request, so none was served in this step. The last possible victim is the
+        request itself, so this ends. A victim's step in flight still writes to its blocks, but before any new owner does.
+        """
+        victims = []
+        while self.memory.blocks(request.computed + tokens) - len(request.blocks) > self.memory.free():
+            victims.append(self.running.pop())
+            self.preempt(victims[-1])
+            if victims[-1] is request:
+                break
+        return victims
 
     def serve(self, request, tokens):
         """Take the blocks for the next tokens of a request, and count them as computed. Returns the Chunk."""
@@ -258,12 +270,13 @@ class Scheduler:
         request.computed += tokens
         self.memory.take(request, request.computed)
         self.memory.remember(request, min(request.computed, request.prompt_tokens + request.generated))
-        last = request.computed == request.length()
-        request.in_flight += last
-        return Chunk(request, tokens, cached, cached < request.prefill_until, last)
+        emits = request.computed == request.length()
+        if emits:
+            request.in_flight += 1
+        return Chunk(request, tokens, cached, cached < request.prefill_until, emits)
 
     def preempt(self, request):
-        """Take all blocks from a request and put it to the front. Returns how many tokens go to host memory."""
+        """Take all blocks from a request, and put it to the front of the waiting line."""
         self.resumed_tokens += request.computed
         if self.swap:
             request.kept = request.computed
@@ -272,19 +285,18 @@ class Scheduler:
         request.computed = 0
         self.memory.release(request)
         self.waiting.appendleft(request)
-        return request.kept
 
     def update(self, step):
         """The step is over, its tokens are there. Free the blocks of those that have all; returns their positions."""
         finished = []
-        for request in (chunk.request for chunk in step.chunks if chunk.last):
+        for request in (chunk.request for chunk in step.chunks if chunk.emits):
             request.in_flight -= 1
             request.generated += 1
             self.memory.remember(request, request.computed - request.in_flight)
             if request.generated == request.output_tokens:
                 finished.append(request.position)
-                queue = self.running if request in self.running else self.waiting  # waiting: preempted in the meantime
-                queue.remove(request)
+                line = self.running if request in self.running else self.waiting  # preempted in the meantime
+                line.remove(request)
                 self.memory.release(request)
         return finished
 

@@ -357,8 +357,9 @@ class Play:
             tokens = self.prompt_tokens[position] + self.output_tokens[position] - 1
             self.memory.release(position, tokens, tokens, False)
         if len(self.reach_us) < len(self.queue):  # its client sends the next one
-            self.issued_us[self.queue[len(self.reach_us)]] = self.now_us
-            self.reach_us.append(self.now_us + self.overhead_us)
+            position = self.queue[len(self.reach_us)]
+            self.issued_us[position] = max(self.now_us, self.issued_us[position])
+            self.reach_us.append(self.issued_us[position] + self.overhead_us)
         self.stuck = False
 
     # Steps that are all alike.

@@ -50,7 +50,7 @@ def step_of(costs):
     """The time of a step by a server's Costs, for schedule()."""
 
     def step_us(chunks, rows, cached):
-        emitting = rows + sum(chunk.last for chunk in chunks)
+        emitting = rows + sum(chunk.emits for chunk in chunks)
         in_cache = rows + cached + sum(chunk.cached + chunk.tokens for chunk in chunks)  # after the step
         prefill_us = costs.prefill_us(sum(chunk.tokens for chunk in chunks))
         return costs.decode_us(emitting) + prefill_us + costs.context_us(in_cache)
@@ -59,7 +59,7 @@ def step_of(costs):
 
 
 def duration_us(step, step_us, swap_us):
-    """The time of a Step. One in which nothing is scheduled takes none."""
+    """The time of a Step. One in which nothing is scheduled takes none, but for what it moves."""
     prefills = [chunk for chunk in step.chunks if chunk.prefill]
     decoding = [chunk.cached for chunk in step.chunks if not chunk.prefill]
     computing_us = step_us(prefills, len(decoding), sum(decoding)) if step.chunks else 0
@@ -74,6 +74,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
     requests             Requests, n of them
     arrivals_us          open loop: when the clients send them, n times in any order (None: all at 0)
     clients              closed loop: so many clients, each sends the next of the list when its last token is there
+                         (with arrivals_us: not before it is due; a gateway that lets so many through)
     overhead_us          from the client to the scheduler
     step_us              (prefill chunks, requests that decode, their tokens in the cache before) -> time of one step
     kv_blocks            blocks in the cache, of block_size tokens each
@@ -123,26 +124,26 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
             continue
 
         # The oldest step is over.
-        step, start_us, now_us = in_flight.popleft()
-        finished = scheduler.update(step)
-        for request, *_, last in step.chunks:
-            position = request.position
+        done, done_start_us, now_us = in_flight.popleft()
+        finished = scheduler.update(done)
+        for chunk in done.chunks:
+            position = chunk.request.position
             if admitted_us[position] is None:
-                admitted_us[position] = start_us
-            if last and first_token_us[position] is None:
+                admitted_us[position] = done_start_us
+            if chunk.emits and first_token_us[position] is None:
                 first_token_us[position] = now_us
-            elif last:
+            elif chunk.emits:
                 gaps_us[now_us - last_us[position]] += 1
-            if last:
+            if chunk.emits:
                 last_us[position] = now_us
         for position in finished:
             finished_us[position] = now_us
             if unsent:
-                issued_us[unsent[0]] = now_us
+                issued_us[unsent[0]] = max(now_us, issued_us[unsent[0]])
                 on_the_way.append(unsent.popleft())
         if log is not None:
-            scheduled = [(chunk.request.position, chunk.tokens) for chunk in step.chunks]
-            log.append(LogLine(start_us, now_us, scheduled, step.preempted, finished, step.free))
+            scheduled = [(chunk.request.position, chunk.tokens) for chunk in done.chunks]
+            log.append(LogLine(done_start_us, now_us, scheduled, done.preempted, finished, done.free))
 
     return Schedule(admitted_us, first_token_us, finished_us, iterations, peak_running, gaps_us,
                     preemptions, scheduler.resumed_tokens, scheduler.hit_tokens, issued_us)

@@ -5,8 +5,6 @@ queueing.py. Rates go from 0 to 1.3 times the capacity of these requests at thes
 means: all requests are there, and every slot is always full. n requests then take (the sum of their
 output tokens / slots) passes and the prefill of their prompts. Beyond it more arrives than is
 worked off, so that the wait depends on how long the list is.
-
-    capacity_rps(Requests([100], [10]), 2)     -> 22.2     10 passes of 8 ms / 2 + 5 ms = 45 ms
 """
 
 import queueing
@@ -23,20 +21,13 @@ STEPS = 52  # rates that are played; a quarter of them for a long list, whose cu
 LONG = 1000
 
 
-def capacity_rps(requests, slots, costs=Costs()):
-    """Requests per second that continuous batching works off while every slot is full."""
-    n = len(requests.output_tokens)
-    passes_us = sum(requests.output_tokens) / slots * costs.decode_us(slots)
-    return n * 1e6 / (passes_us + sum(map(costs.prefill_us, requests.prompt_tokens)))
-
-
 def queue_data(requests, costs=Costs(), max_num_seqs=MAX_NUM_SEQS, noted_rps=NOTED_RPS):
     """max_num_seqs, how many requests, the capacity, the noted rates in reach, and the points.
 
     A point is (requests per second, mean wait in ms, p99 wait in ms).
     """
     n = len(requests.output_tokens)
-    capacity = capacity_rps(requests, max_num_seqs, costs)
+    capacity = queueing.capacity_rps(requests, max_num_seqs, costs)
     noted = [rps for rps in noted_rps if capacity / 20 <= rps <= BEYOND * capacity]
     if len(noted) < 2:  # a server of quite another speed
         noted = [capacity / 2, 0.9 * capacity]

@@ -34,7 +34,7 @@ import picture_steps as steps
 import picture_ttft as ttft
 import picture_tune as tune
 import picture_waste as waste
-from command_line import LAB, REQUESTS_FILE, amount, arguments, run
+from command_line import LAB, REQUESTS_FILE, amount, arguments, run, same_file
 from common import load_requests, save
 from cost_model import load_costs
 from inputs import BadInput
@@ -98,8 +98,8 @@ def drawn(chosen):
 
 def is_the_labs(args):
     """Are these the lab's own requests, costs and target?"""
-    settings = args.requests.resolve(), args.first, args.costs, args.target_ttft_ms
-    return settings == (REQUESTS_FILE, None, None, tune.TARGET_MS)
+    settings = args.first, args.costs, args.target_ttft_ms
+    return same_file(args.requests, REQUESTS_FILE) and settings == (None, None, tune.TARGET_MS)
 
 
 def main():
@@ -111,7 +111,7 @@ def main():
     parser.add_argument("--results", type=Path, metavar="DIR",
                         help="draw the result files of the same requests in this folder, where they are enough")
     args = parser.parse_args()
-    records = RECORDED if args.requests.resolve() == REQUESTS_FILE else args.requests
+    records = RECORDED if same_file(args.requests, REQUESTS_FILE) else args.requests
     requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     known = recipes(requests, costs, args.target_ttft_ms, records, args.first, args.results)
     unknown = [name for name in args.only or [] if name not in known]

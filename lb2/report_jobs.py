@@ -10,8 +10,8 @@ names a folder of the reader's machine.
 import sys
 from typing import NamedTuple
 
-from command_line import LAB, REQUESTS_FILE
-from cost_model import Costs, read_costs
+from command_line import LAB, REQUESTS_FILE, same_file
+from cost_model import Costs, load_costs
 from inputs import BadInput
 from orca_workload import load_workload
 from sources import load_trace
@@ -32,7 +32,7 @@ SCRIPTS = {  # in the order of the page: whose requests, and the pictures
     "orca_curves": (RECORDS, ["orca_curves.svg"]),
     "orca_homogeneous": (RECORDS, []),
     "orca_reservation": (RECORDS, ["orca_reservation.svg", "deadlock.svg"]),
-    "plan_measured": (FIXED, ["measured.svg"]),
+    "plan_measured": (FIXED, ["clocked.svg", "measured.svg"]),
 }
 LONGEST = ["plan", "tune", "paged_chunked", "paged_prefix", "paged_preemption"]  # are started first
 GIVEN, MADE = "given", "made"  # folders of a run: where the scripts start, and where their files go
@@ -63,10 +63,10 @@ def inputs_of(args, folder):
         (folder / name).mkdir()
     costs, priced = Costs(), []
     if args.costs:
-        costs = copied(args.costs, folder / "costs.txt", read_costs)
+        costs = copied(args.costs, folder / "costs.txt", load_costs)
         priced = ["--costs=../costs.txt"]
     first = [] if args.first is None else [f"--first={args.first}"]
-    if args.requests.resolve() == REQUESTS_FILE:
+    if same_file(args.requests, REQUESTS_FILE):
         options = {MINE: [*first, *priced], RECORDS: [], FIXED: []}
         trace, recorded = load_trace(args.requests, args.first), "The second lab's recorded requests"
         return Inputs(args.requests.name, trace, costs, options, recorded)
@@ -100,4 +100,4 @@ def jobs_of(inputs, target_ms):
 def badge_of(name, inputs):
     """What a section is about, if it is not the reader's requests."""
     kind, _ = SCRIPTS[name]
-    return {MINE: "", RECORDS: inputs.recorded, FIXED: "Recorded runs of a real server, not yours"}[kind]
+    return {MINE: "", RECORDS: inputs.recorded, FIXED: "Recorded runs of real servers, not yours"}[kind]

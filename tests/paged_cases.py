@@ -68,6 +68,6 @@ def random_case(seed):
         "asynchronous": r.random() < 0.5,
         "overhead_us": r.choice((0, 0, 1, step_us, 3.7 * step_us, r.randint(0, 3 * step_us))),
     }
-    if arrivals is None and r.random() < 0.7:
+    if r.random() < (0.7 if arrivals is None else 0.3):  # with arrivals: a cap
         more["clients"] = r.choice((1, 2, 3, n, n + 2))
     return requests, r.choice((1, 2, 5, n, 30)), arrivals, costs, more

@@ -123,7 +123,7 @@ def test_every_script_says_what_it_answers_and_refuses_what_it_cannot_read(tmp_p
         assert "?" in done.stdout.split("\n\n")[1].splitlines()[0] and "writes" in done.stdout
         assert "(default: fixtures/orca/requests.json)" in words(done.stdout)
         done = script(name, "--requests", SHIPPED, "--out", tmp_path / "out")
-        assert_refused(done, name, "record 0: gap, the seconds since the arrival before, is missing")
+        assert_refused(done, name, "no arrivals, and this lab needs them: a gap in each record")
     assert not (tmp_path / "out").exists()
 
 

@@ -28,7 +28,10 @@ def test_a_trace_is_stretched_to_one_request_per_second(tmp_path):
     assert workload.arrivals_s == pytest.approx([0, 2 / 3, 2])
     assert load_workload(path, first=2).arrivals_s == pytest.approx([0, 1])
     path.write_text('{"prompt_tokens": 5, "output_tokens": 2}\n')
-    with pytest.raises(BadInput, match="no two moments of arrival in it"):
+    with pytest.raises(BadInput, match="no arrivals, and this lab needs them"):
+        load_workload(path)
+    path.write_text('{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": 3}\n')
+    with pytest.raises(BadInput, match="one moment of arrival for all, and this lab needs them"):
         load_workload(path)
 
 

@@ -516,7 +516,7 @@ def test_nobody_starves():
     for seed in range(300):
         requests, limit, arrivals, costs, more = random_case(seed)
         result = schedule(requests, limit, arrivals, step_of(costs), **more)
-        order = sorted(range(len(result.issued_us)), key=lambda i: (result.issued_us[i], i))
+        order = sorted(range(len(result.issued_us)), key=(arrivals or [0] * len(result.issued_us)).__getitem__)
         admitted = [result.admitted_us[i] for i in order]
         assert admitted == sorted(admitted)
 

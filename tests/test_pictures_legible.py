@@ -17,9 +17,9 @@ import picture_ttft
 import picture_tune
 import picture_waste
 import pytest
-from common import Requests
 from cost_model import Costs
 from fixture import LAB, SHIPPED
+from inputs import Requests
 from orca_reservation import Measures
 from orca_workload import Workload, load_workload
 from picture_reader import assert_legible
@@ -136,7 +136,7 @@ def test_any_measured_runs(runs):
 
 
 def test_the_recorded_runs():
-    assert_legible(picture_measured.draw_measured(*picture_measured.measured_data()))
+    assert_legible(picture_measured.draw_measured(*picture_measured.measured_data(("async", "sync"))))
     assert_legible(picture_steps.draw_steps(picture_steps.steps_data()))
 
 

@@ -5,6 +5,7 @@ import random
 import statistics
 from itertools import accumulate
 
+import continuous
 import maxseqs
 import oracle
 import paged_preemption
@@ -123,6 +124,15 @@ def test_the_cache_of_step_5_is_the_third_labs():
 def test_capacity_worked_by_hand():
     """Prompts of 20 and 60 tokens (2 ms on average), outputs of 4 and 8 (6 passes of 8 ms, shared by 2): 26 ms each."""
     assert queueing.capacity_rps(Requests([20, 60], [4, 8]), 2, Costs()) == pytest.approx(1000 / 26)
+    slower = Costs(step_us_per_sequence=1000)
+    assert queueing.capacity_rps(Requests([100], [10]), 2, slower) == pytest.approx(1000 / 55), "10 passes of 10 ms for 2"
+
+
+def test_capacity_is_what_a_long_list_approaches():
+    """The shipped list 200 times over, all there at once, by the scheduler itself."""
+    prompts, outputs = shipped()
+    span_us = max(continuous.schedule(Requests(prompts * 200, outputs * 200), 32).finished_us)
+    assert queueing.capacity_rps(shipped(), 32, Costs()) == pytest.approx(20_000e6 / span_us, rel=0.005)
 
 
 def test_step_6_says_where_the_p99_breaks_away(results, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import static
 import svg_labels
 import svg_scales
-from common import Requests
+from inputs import Requests
 from svg_scales import Panel, Scale
 
 def test_scales_and_their_round_numbers():
