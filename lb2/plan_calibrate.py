@@ -90,8 +90,6 @@ def at_budget(benches, budget):
     if source == "nothing":
         costs, source = with_prefill(benches, costs, budget)
     overhead = overhead_of(benches, costs, budget)
-    if source == "one length":  # all of it may be prefill: a plan on the safe side
-        overhead = overhead._replace(us=0.0, low_us=0.0)
     costs = costs._replace(overhead_us=overhead.us)
     return Calibration(costs, overhead.asynchronous, best, samples, steps, overhead, budget, source)
 
