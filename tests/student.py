@@ -135,7 +135,7 @@ def measures(requests, slots, style, static):
     held = slots * run.steps
     if static and style.last_batch != "all":
         last = requests[len(requests) // slots * slots :]
-        held -= (slots - len(last)) * max(output for _, output in last) if last else 0
+        held -= (slots - len(last)) * engine(last, slots, 8.0, "free", style.kind, static).steps if last else 0
     return run.steps, 1000 * tokens / ms, tokens / held
 
 
