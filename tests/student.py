@@ -204,6 +204,11 @@ def queue_row(requests, style, rps):
     return average, statistics.get(style.statistic, lambda: p99(waits, style.percentile))()
 
 
+def queue_csv(requests, style):
+    rows = [f"{rps},{queue:.3f},{wait:.3f}" for rps in RATES for queue, wait in [queue_row(requests, style, rps)]]
+    return "\n".join(["rps,avg_queue,p99_wait_ms", *rows]) + "\n"
+
+
 def tune_point(requests, style, clients):
     """(mean TTFT, p99 TTFT, tokens per second) of this many clients."""
     sent = requests[:clients] if style.clients == "burst" else requests
@@ -238,8 +243,7 @@ def tune(requests, style, whole):
 def solution(requests, style, more=False):
     """{file: text}; requests: ((prompt tokens, output tokens), ...); more: what the exercise does not name, too."""
     files = steps_1_to_5(requests, style)
-    rows = [f"{rps},{queue:.3f},{wait:.3f}" for rps in RATES for queue, wait in [queue_row(requests, style, rps)]]
-    files["queue.csv"] = "\n".join(["rps,avg_queue,p99_wait_ms", *rows]) + "\n"
+    files["queue.csv"] = queue_csv(requests, style)
     prefill, decode = 0.05 * sum(prompt for prompt, _ in requests), 8.0 * sum(output for _, output in requests)
     share = decode / (prefill + decode)
     files["cost.txt"] = pairs(
