@@ -336,8 +336,6 @@ def cause(lab, rows):
         scaled = [row._replace(wait=times(row.wait, factor)) for row in rows]
         if explained(lab, scaled, guesses(lab, permitted)):
             return f"the waits are {words}, not in milliseconds"
-    if explained(lab, [row._replace(wait=row.queue, queue=row.wait) for row in rows], guesses(lab, permitted)):
-        return "avg_queue and p99_wait_ms are swapped"
     return ""
 
 

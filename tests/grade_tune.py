@@ -104,7 +104,7 @@ def grade_answer(lab, scan, by_curve):
     shown = next((tuning for tuning in scan.tunings if scan.counted(concurrency, tuning, tps)), None)
     if shown or not explaining:
         wrong_answer(lab, scan, given, by_curve, shown, explaining)
-    if not shown:
+    if not shown and (concurrency <= scan.up_to or explaining):
         wrong_throughput(lab, scan, concurrency, tps, explaining)
     return explaining
 

@@ -388,8 +388,10 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
     "a wrong static.txt leaves compare.txt alone": (
         "static.txt", "other requests", put("static.txt", throughput_tps="500.00")),
     "a wrong static batch in both files": (
-        "compare.txt static.txt", "static_tps\ngot:       500.00",
-        chain(keep_six, put("static.txt", throughput_tps="500.00"), put("compare.txt", static_tps="500.00", speedup="2.463"))),
+        "compare.txt static.txt", "static_tps\ngot:       492.42",  # as if a step took 8.13 ms
+        chain(keep_six, put("static.txt", throughput_tps="492.42"), put("compare.txt", static_tps="492.42", speedup="2.501"))),
+    "static_tps alone, beside the right speedup": (
+        "compare.txt", "static_tps\ngot:       470.00", put("compare.txt", static_tps="470.00")),
     "20 ms a step, and continuous refills at batch end": (
         "compare.txt", REFILLS_LATE,
         lambda files: refill_at_batch_end(solution(shipped(), Style(step_ms=20, prefill="free")))),
@@ -417,7 +419,7 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
     "gain for speedup": ("compare.txt", "the gain", put("compare.txt", speedup=lambda old: float(old) - 1)),
     "one digit compared": ("compare.txt", "too few digits", put("compare.txt", static_tps="5e2", speedup="2.565")),
     "one digit of speedup": ("compare.txt", "too few digits", put("compare.txt", speedup="3")),
-    "small speedup": (
+    "too small a throughput": (
         "compare.txt continuous.txt", "other requests than REQUESTS",
         chain(put("continuous.txt", throughput_tps="854.49"), put("compare.txt", continuous_tps="854.49", speedup="1.780"))),
     # step 5
@@ -505,6 +507,9 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
         "tune.txt", "the throughput of 16 slots", lambda files: put("tune.txt", throughput_at_target=curve(files)[15][3])(files)),
     "throughput in tokens per ms": ("tune.txt", "tokens per millisecond", put("tune.txt", throughput_at_target=times(0.001))),
     "throughput of nobody": ("tune.txt", "the throughput of another concurrency", put("tune.txt", throughput_at_target="777.00")),
+    "throughput of nobody, beyond the list": (
+        "tune.txt", "file:      tune.txt, throughput_at_target",
+        chain(keep_six, but("tune.txt", Style(tune_prefill="together")), put("tune.txt", max_concurrency=128, throughput_at_target="777"))),
     "throughput of prompts together": (
         "tune.txt", "two readings are mixed",
         chain(keep_six, lambda files: put("tune.txt", throughput_at_target=tps_of_together(14))(files))),
@@ -561,6 +566,8 @@ def test_a_planted_mistake_is_named_and_nobody_else_is_blamed(eight, tmp_path, n
     assert {failure.file for failure in lab.failures} == set(files.split()), failing(lab)
     for failure in lab.failures:
         says_six_things(failure.text)
+    about_speedup = any("compare.txt, speedup" in failure.text for failure in lab.failures)
+    assert about_speedup == ("speedup" in name and "alone" not in name or "gain" in name), failing(lab)
 
 
 def says_six_things(message):
@@ -580,8 +587,9 @@ ODD = {  # name: (requests, what must be said that cannot hold)
     "one that misses the target": (((4000, 20),), [NO_SPEEDUP, NO_RISE]),
     "three requests": (((100, 1), (200, 3), (100, 2)), [NO_SPEEDUP]),
     "equal lengths": (((100, 50),) * 100, [NO_UTIL, NO_SPEEDUP]),
-    "outputs of one token": (((100, 1),) * 40, [NO_SPEEDUP]),
+    "outputs of one token": (((100, 1),) * 40, [NO_UTIL, NO_SPEEDUP]),
     "enormous prompts": (((10**9, 1),) * 2, [NO_SPEEDUP]),
+    "a utilisation just below 0.7": (tuple((100, 10 if i % 2 else 3) for i in range(16)), [NO_SPEEDUP]),
     "a p99 that dips": (DIPPING, [NO_SPEEDUP]),
 }
 
@@ -599,6 +607,7 @@ def test_a_condition_that_cannot_hold_is_said(tmp_path, name):
     lab = graded_odd(tmp_path, requests)
     assert not lab.failures, failing(lab)
     assert all(any(sentence in note for note in lab.notes) for sentence in said), lab.notes
+    assert any(NO_UTIL in note for note in lab.notes) == (NO_UTIL in said), lab.notes
 
 
 @pytest.mark.parametrize("requests, file, phrase, plant", [
