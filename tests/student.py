@@ -1,7 +1,7 @@
-"""Solutions of the exercise as students write them: literal loops, one step at a time, in ms. They share nothing with the
-lab or the grader, so that they can test both.
+"""Solutions of the exercise as students write them: literal loops, one step at a time, in ms. They
+share nothing with the lab or the grader, so that they can test both.
 
-    solution(requests, Style())                            -> the six files, {"static.txt": "total_steps=..."}
+    solution(requests, Style())                            -> {"static.txt": "total_steps=...", ...}
     solution(requests, Style(prefill="free"), more=True)   -> continuous.txt and tune.csv, too
 
 A Style is one way to understand the exercise. Its defaults are the lab's own.
@@ -21,7 +21,7 @@ class Style(NamedTuple):
     # the engine of steps 1 to 4
     step_ms: float = 8.0
     prefill: str = "serial"  # serial, together, own (slot), free
-    kind: str = "inside"  # a prefill is: inside its step; an own step; mixed (the others go on); first, first own (token)
+    kind: str = "inside"  # a prefill: inside its step, an own step, mixed (the others go on); first (token), first own
     prefill_is_step: bool = False  # does an own step of prefill also cost step_ms?
     last_batch: str = "all"  # slots of the last batch: all, or as many as its requests
     # step 6
@@ -56,7 +56,9 @@ class Run(NamedTuple):
 
 
 @lru_cache(maxsize=None)
-def engine(requests, slots, step_ms, prefill, kind="inside", static=False, arrivals=None, first="pass", own_costs=False):
+def engine(
+    requests, slots, step_ms, prefill, kind="inside", static=False, arrivals=None, first="pass", own_costs=False
+):
     """The loop: admit, prefill, decode one token each."""
     queued, arrivals = bool(arrivals), arrivals or (0.0,) * len(requests)
     now, steps, passes, peak, head, running = 0.0, 0, 0, 0, 0, []  # running: after which pass each leaves, in order
@@ -200,8 +202,8 @@ def queue_row(requests, style, rps):
         average = (sum(waits) + len(runs) * sum(8.0 * output for _, output in requests)) / end
     else:
         average = sum(waits) / end
-    statistics = {"mean": lambda: sum(waits) / len(waits), "median": lambda: median(waits), "maximum": lambda: max(waits)}
-    return average, statistics.get(style.statistic, lambda: p99(waits, style.percentile))()
+    found = {"mean": sum(waits) / len(waits), "median": median(waits), "maximum": max(waits)}
+    return average, found[style.statistic] if style.statistic in found else p99(waits, style.percentile)
 
 
 def queue_csv(requests, style):
