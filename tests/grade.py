@@ -3,10 +3,11 @@
     make grade                                     lb2/, on the shipped requests
     make grade OUT=my/results REQUESTS=my.json
 
-It needs the six files that the exercise names: static.txt, compare.txt, maxseqs.txt, queue.csv, cost.txt and tune.txt.
-continuous.txt and tune.csv are checked where they are. It reads no programs. What the exercise leaves open may be read in
-several ways; the grader replays each, accepts any, and says which it recognised. Where numbers fit none, it says what
-belongs there, by which rule, and which mistake gives what was found. What cannot hold on this request file is said, too.
+It needs the six files that the exercise names: static.txt, compare.txt, maxseqs.txt, queue.csv,
+cost.txt and tune.txt. continuous.txt and tune.csv are checked where they are. It reads no programs.
+What the exercise leaves open may be read in several ways; the grader replays each, accepts any, and
+says which it recognised. Where numbers fit none, it says what belongs there, by which rule, and
+which mistake gives what was found. What cannot hold on this request file is said, too.
 """
 
 import os

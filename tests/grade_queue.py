@@ -1,8 +1,9 @@
 """Is step 6 right? queue.csv.
 
-Its numbers hang on the arrivals that were drawn, so they are compared with what plausible servers make of plausible
-arrivals (queue_models). Where they are exactly one of these runs, they are judged to the last digit; else by the range of
-all, widened. What fits no permitted server is tried on known mistakes: the one that explains every row is named.
+Its numbers hang on the arrivals that were drawn, so they are compared with what plausible servers
+make of plausible arrivals (queue_models). Where they are exactly one of these runs, they are judged
+to the last digit; else by the range of all, widened. What fits no permitted server is tried on
+known mistakes: the one that explains every row is named.
 """
 
 import math
@@ -171,7 +172,7 @@ def grade_exactly(lab, rows):
 
 
 def exact_run(lab, rows):
-    """(model, kind, statistic, {rate: Sample}, how to compare queues): the run whose waits are written; None if none is.
+    """The run whose waits are written: (model, kind, statistic, {rate: Sample}, how to compare queues), or None.
 
     Three rows must hold its waits. Only the lab pools its draws in its way, and it averages in one way.
     """
@@ -247,7 +248,7 @@ def inside(number, bounds):
 
 
 def misfits(lab, guess, rows):
-    """[(row, key, bounds)] of the cells that do not fit; where the wait is wrong, the queue beside it is not looked at."""
+    """[(row, key, bounds)] of the cells that do not fit. Beside a wrong wait, the queue is not looked at."""
     found = []
     for row in rows:
         bounds = wait_range(lab, guess, row.rps)
@@ -327,17 +328,17 @@ def cause(lab, rows):
     if others:
         nearest = min(others, key=lambda guess: distance(lab, guess, rows))
         return f"the {nearest.statistics[0]} of the waits, not their p99"
+    if explained(lab, rows, guesses(lab, permitted, averages=[RUNNING])):
+        return "the queue counts those that run, too"
+    if explained(lab, [row._replace(queue=times(row.queue, 2)) for row in rows], guesses(lab, permitted)):
+        return "half of the mean queue"
     for model, words in MISTAKEN:
         if explained(lab, rows, guesses(lab, [model])):
             return words
-    if explained(lab, rows, guesses(lab, permitted, averages=[RUNNING])):
-        return "the queue counts those that run, too"
     for factor, words in ((Fraction(1000), "in seconds"), (Fraction(1, 1000), "in microseconds")):
         scaled = [row._replace(wait=times(row.wait, factor)) for row in rows]
         if explained(lab, scaled, guesses(lab, permitted)):
             return f"the waits are {words}, not in milliseconds"
-    if explained(lab, [row._replace(wait=row.queue, queue=row.wait) for row in rows], guesses(lab, permitted)):
-        return "avg_queue and p99_wait_ms are swapped"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""What is graded, and how a failure is worded; shared by the checks in grade_steps, grade_queue and grade_tune.
+"""What is graded, and how is a failure worded? Shared by grade_steps, grade_queue and grade_tune.
 
-    lab = Lab("results", "requests.json")      reads everything once; raises Ungradable
-    lab.wrong("cost.txt", "decode_share", ...)  notes a failure: where, got, expected, rule, likely mistake
+    lab = Lab("results", "requests.json")       reads everything once; raises Ungradable
+    lab.wrong("cost.txt", "decode_share", ...)  notes a failure: where, got, expected, rule, likely
     lab.note("tune.csv", "...")                 notes what is accepted, but should be said
 """
 
@@ -20,7 +20,9 @@ from sources import load_trace
 SLOTS = 16
 MAX_NUM_SEQS = 32
 TOO_COARSE = "too few digits to tell it from a wrong one"
-OTHER_REQUESTS = "other requests than REQUESTS, another order of them, or another cost of a step than in the other files"
+OTHER_REQUESTS = (
+    "other requests than REQUESTS, another order of them, or another cost of a step than in the other files"
+)
 
 
 class Artifact(NamedTuple):

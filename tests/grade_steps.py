@@ -1,7 +1,8 @@
 """Are steps 1 to 5 and 7 right? static.txt, continuous.txt, compare.txt, maxseqs.txt, cost.txt.
 
-Steps 1 to 4 hang together: whatever a step costs, they count the same cost. So all their numbers are taken together, and
-the reading of the exercise that explains most of them is the one that is graded by. What it does not explain is wrong.
+Steps 1 to 4 hang together: whatever a step costs, they count the same cost. So all their numbers
+are taken together, and the reading of the exercise that explains most of them is the one that is
+graded by. What it does not explain is wrong.
 """
 
 from fractions import Fraction
@@ -167,7 +168,7 @@ def wrong_fact(lab, fact, best, found, right):
         expected += f" ({best})"
     rule = RULES[fact.static]
     if fact.quantity == "tps":
-        rule = "output tokens / the last finish, at the same cost of a step in static.txt, continuous.txt and compare.txt"
+        rule = "output tokens / the last finish; steps 1 to 4 all count the same cost of a step"
     if fact.quantity == "util":
         rule = f"output tokens / ({SLOTS} slots x total_steps)"
         if fact.static and exact < MOST_STATIC_UTIL:
@@ -222,8 +223,8 @@ def other_schedules(replays, fact):
         ideal = -(-replays.tokens // SLOTS)
         found.append((ideal, "slots were taken as always full; at the end, fewer requests than slots are left"))
     both = [prompt + output for prompt, output in zip(replays.prompts, outputs)]
-    found.append((admitted(both, SLOTS, static).iterations, "a prompt token was given an iteration, as if it were output"))
-    return found
+    iterations = admitted(both, SLOTS, static).iterations
+    return [*found, (iterations, "a prompt token was given an iteration, as if it were output")]
 
 
 def steps_mistakes(replays, fact, best):
@@ -290,7 +291,8 @@ def grade_speedup(lab):
         (100 * (ratio - 1), "a percentage, not a factor"),
         (ratio - 1, "the gain was written, not the factor"),
     ]
-    likely = TOO_COARSE if right else likely_mistake(speedup, ratio, 3, mistakes, "it is from another run than they are")
+    otherwise = "it is from another run than they are"
+    likely = TOO_COARSE if right else likely_mistake(speedup, ratio, 3, mistakes, otherwise)
     rule = "speedup = continuous_tps / static_tps, as they stand beside it"
     lab.wrong(name, "speedup", speedup.text, f"{float(ratio):.3f}", rule, likely)
 

@@ -1,20 +1,21 @@
-"""Which waits and which queue does a solution of step 6 find? Plausible models, replayed on several arrivals.
+"""Which waits and which queue does a solution of step 6 find? Plausible models on several arrivals.
 
-The exercise leaves open how requests arrive and how the server is simulated. So each model is played on evenly spaced
-and on Poisson arrivals, and gives samples of what may stand in queue.csv: the p99 of the waits, and the mean queue in
-each way to average it.
+The exercise leaves open how requests arrive and how the server is simulated. So each model is
+played on evenly spaced and on Poisson arrivals, and gives samples of what may stand in queue.csv:
+the p99 of the waits, and the mean queue in each way to average it.
 
     Model     a server: step by step with slots, or request by request with c servers
     samples   {rate: [Sample, ...]} of a model on one kind of arrivals
 """
 
 from bisect import bisect_right
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import accumulate
 from random import Random
 from typing import NamedTuple
 
-from readings import FREE, PREFILL_US_PER_TOKEN, PREFILLS, SERIAL, STEP_US, TOGETHER, interpolated, nearest_rank, next_rank
+from readings import FREE, PREFILL_US_PER_TOKEN, PREFILLS, SERIAL, STEP_US, TOGETHER
+from readings import interpolated, nearest_rank, next_rank
 
 RATES = (5, 10, 20, 40)
 SERVERS = 32

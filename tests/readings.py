@@ -1,9 +1,10 @@
-"""What do the requests give, under each reading that the exercise permits? Steps 1 to 4, and the TTFT of step 8.
+"""What do the requests give, under each reading that the exercise permits? Steps 1 to 4, and 8.
 
-The exercise leaves open what a step costs and what a prefill is. A Reading is one answer to that, and the replays here
-compute what belongs into the files under it, exactly. They use nothing of the lab's schedulers, so they also check those.
+The exercise leaves open what a step costs and what a prefill is. A Reading is one answer to that,
+and the replays here compute what belongs into the files under it, exactly. They use nothing of the
+lab's schedulers, so they also check those.
 
-    admitted     the replay in iterations alone: when do requests enter the slots, whatever an iteration costs?
+    admitted     the replay in iterations alone: when do requests enter the slots?
     Reading      one way to count iterations and time
     Replays      the requests, with the replays that were made of them
 """
@@ -170,11 +171,11 @@ class Replays:
 
 CLOSED, BURST, ALL = "closed", "burst", "all"
 CLIENTS = {
-    CLOSED: "each client sends its next request when its last one has ended",
-    BURST: "N requests are sent at once, and no more",
-    ALL: "all requests are sent at once, N slots serve them",
+    CLOSED: "closed loop",  # each of N clients sends its next request when its last one has ended
+    BURST: "N requests at once, and no more",
+    ALL: "all requests at once, in N slots",
 }
-FIRST_TOKENS = {True: "at the end of its decode pass", False: "at the end of its own prefill"}
+FIRST_TOKENS = {True: "TTFT ends with the decode pass", False: "TTFT ends with the own prefill"}
 
 
 def interpolated(ordered):
@@ -210,9 +211,9 @@ class Tuning(NamedTuple):
         words = [CLIENTS[self.clients], PREFILLS[self.prefill]]
         if self.step_us != STEP_US:
             words.append(f"{float(self.step_us) / 1000:g} ms a step")
-        words.append(f"the first token comes {FIRST_TOKENS[self.decodes]}")
+        words.append(FIRST_TOKENS[self.decodes])
         if self.extra:
-            words.append("it leaves one token less to decode")
+            words.append("which leaves one token less to decode")
         if self.percentile is not interpolated:
             words.append(f"the p99 is {PERCENTILES[self.percentile]}")
         return "; ".join(words)

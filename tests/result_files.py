@@ -1,11 +1,14 @@
-"""Read a result file as its author meant it: forgiving where it does not matter, exact where it does.
+"""What does a result file say? Read forgivingly where it does not matter, exactly where it does.
 
-    read(Path("static.txt"), {"total_steps": 0, "slot_util": 4})  -> Content({"total_steps": Number, ...}, notes)
-    read(Path("queue.csv"), {"rps": 1, "avg_queue": 3})           -> Content([such a dict for each row], notes)
+    read(Path("static.txt"), {"total_steps": 0, "slot_util": 4})
+                                                -> Content({"total_steps": Number, ...}, notes)
+    read(Path("queue.csv"), {"rps": 1, "avg_queue": 3})
+                                                -> Content([such a dict for each row], notes)
 
-Accepted: pairs separated by blanks or lines, in any order; CRLF, blanks at line ends and around csv cells, a byte-order
-mark, any number of decimals; further keys and columns, with a note. Not accepted: a key that is missing or there twice,
-other text, and whatever is not a finite number from 0 up. It knows nothing of what the numbers should be.
+Accepted: pairs separated by blanks or lines, in any order; CRLF, blanks at line ends and around csv
+cells, a byte-order mark, any number of decimals; further keys and columns, with a note. Not
+accepted: a key that is missing or there twice, other text, and whatever is not a finite number from
+0 up. It knows nothing of what the numbers should be.
 """
 
 import csv

@@ -1,7 +1,7 @@
-"""Solutions of the exercise as students write them: literal loops, one step at a time, in ms. They share nothing with the
-lab or the grader, so that they can test both.
+"""Solutions of the exercise as students write them: literal loops, one step at a time, in ms. They
+share nothing with the lab or the grader, so that they can test both.
 
-    solution(requests, Style())                            -> the six files, {"static.txt": "total_steps=..."}
+    solution(requests, Style())                            -> {"static.txt": "total_steps=...", ...}
     solution(requests, Style(prefill="free"), more=True)   -> continuous.txt and tune.csv, too
 
 A Style is one way to understand the exercise. Its defaults are the lab's own.
@@ -21,7 +21,7 @@ class Style(NamedTuple):
     # the engine of steps 1 to 4
     step_ms: float = 8.0
     prefill: str = "serial"  # serial, together, own (slot), free
-    kind: str = "inside"  # a prefill is: inside its step; an own step; mixed (the others go on); first, first own (token)
+    kind: str = "inside"  # a prefill: inside its step, an own step, mixed (the others go on); first (token), first own
     prefill_is_step: bool = False  # does an own step of prefill also cost step_ms?
     last_batch: str = "all"  # slots of the last batch: all, or as many as its requests
     # step 6
@@ -56,7 +56,9 @@ class Run(NamedTuple):
 
 
 @lru_cache(maxsize=None)
-def engine(requests, slots, step_ms, prefill, kind="inside", static=False, arrivals=None, first="pass", own_costs=False):
+def engine(
+    requests, slots, step_ms, prefill, kind="inside", static=False, arrivals=None, first="pass", own_costs=False
+):
     """The loop: admit, prefill, decode one token each."""
     queued, arrivals = bool(arrivals), arrivals or (0.0,) * len(requests)
     now, steps, passes, peak, head, running = 0.0, 0, 0, 0, 0, []  # running: after which pass each leaves, in order
@@ -135,7 +137,7 @@ def measures(requests, slots, style, static):
     held = slots * run.steps
     if static and style.last_batch != "all":
         last = requests[len(requests) // slots * slots :]
-        held -= (slots - len(last)) * max(output for _, output in last) if last else 0
+        held -= (slots - len(last)) * engine(last, slots, 8.0, "free", style.kind, static).steps if last else 0
     return run.steps, 1000 * tokens / ms, tokens / held
 
 
@@ -200,8 +202,13 @@ def queue_row(requests, style, rps):
         average = (sum(waits) + len(runs) * sum(8.0 * output for _, output in requests)) / end
     else:
         average = sum(waits) / end
-    statistics = {"mean": lambda: sum(waits) / len(waits), "median": lambda: median(waits), "maximum": lambda: max(waits)}
-    return average, statistics.get(style.statistic, lambda: p99(waits, style.percentile))()
+    found = {"mean": sum(waits) / len(waits), "median": median(waits), "maximum": max(waits)}
+    return average, found[style.statistic] if style.statistic in found else p99(waits, style.percentile)
+
+
+def queue_csv(requests, style):
+    rows = [f"{rps},{queue:.3f},{wait:.3f}" for rps in RATES for queue, wait in [queue_row(requests, style, rps)]]
+    return "\n".join(["rps,avg_queue,p99_wait_ms", *rows]) + "\n"
 
 
 def tune_point(requests, style, clients):
@@ -238,8 +245,7 @@ def tune(requests, style, whole):
 def solution(requests, style, more=False):
     """{file: text}; requests: ((prompt tokens, output tokens), ...); more: what the exercise does not name, too."""
     files = steps_1_to_5(requests, style)
-    rows = [f"{rps},{queue:.3f},{wait:.3f}" for rps in RATES for queue, wait in [queue_row(requests, style, rps)]]
-    files["queue.csv"] = "\n".join(["rps,avg_queue,p99_wait_ms", *rows]) + "\n"
+    files["queue.csv"] = queue_csv(requests, style)
     prefill, decode = 0.05 * sum(prompt for prompt, _ in requests), 8.0 * sum(output for _, output in requests)
     share = decode / (prefill + decode)
     files["cost.txt"] = pairs(
