@@ -129,6 +129,8 @@ def main():
     if args.replicas and not (own or args.rps):
         raise BadInput(f"{args.requests}: --replicas needs a rate, and the file has no arrivals: give --rps")
     targets = Targets(args.percentile, args.target_ttft_ms, args.target_tpot_ms, args.target_e2e_ms, args.target_itl_ms)
+    if min(targets[1:]) == math.inf:
+        raise BadInput("no target is left: give at least one of --target-ttft-ms, -tpot-ms, -e2e-ms and -itl-ms")
     block = block_rows(traffic)
     bursty = remembered(traffic) > by_chance(len(trace.requests.prompt_tokens))
     problem = Problem(server, targets, draws(traffic), replays(traffic, block), own or 1.0, args.clients,

@@ -395,3 +395,10 @@ def test_results_come_before_words(tmp_path, monkeypatch, capsys):
     done.stdout.close()
     assert done.stderr.read() == "" and done.wait() == 0
     assert set(files(tmp_path / "out")) == {"plan.txt", "plan.csv", "plan.svg"}
+
+
+def test_a_plan_without_any_target_is_refused(planned):
+    none = [option for name in ("ttft", "tpot", "e2e", "itl") for option in (f"--target-{name}-ms", "none")]
+    with pytest.raises(BadInput, match="no target is left"):
+        planned(*none, requests=STEADY)
+    assert planned(*none, "--target-e2e-ms", 1e6, requests=STEADY)
