@@ -6,8 +6,7 @@
     save(out, {"static.txt": text})   writes every file whole, or none
     percentile([10, 20, 30], 99)      -> 29.8
 
-It simulates nothing. Every time is in whole microseconds; ms and seconds stand only where something
-is printed.
+It simulates nothing. The times of a Schedule are whole microseconds.
 """
 
 import csv
@@ -48,7 +47,7 @@ def load_requests(path, first=None):
 
 
 def percentile(values, percent):
-    """The percentile of one or more numbers, interpolated between order statistics as numpy.percentile does it."""
+    """The percentile (1..99) of one or more numbers, interpolated as numpy.percentile does it."""
     if len(values) == 1:
         return values[0]
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

@@ -1,9 +1,9 @@
 """What if a freed slot were filled at once, instead of when the whole batch has ended?
 
 Continuous (iteration-level) batching refills free slots before every iteration, with requests that
-have arrived, first come, first served. The scheduler is that of static.py with one line changed:
-`diff static.py continuous.py` shows it. All requests are there at time 0. Memory is unlimited, and
-a decode pass costs the same for any number of sequences.
+have arrived, first come, first served. In schedule() one line differs from static.py: the one that
+counts the free slots. All requests are there at time 0. Memory is unlimited, and a decode pass costs
+the same for any number of sequences.
 
     python3 lb2/continuous.py --max-num-seqs 16        writes continuous.txt
 
@@ -60,7 +60,7 @@ def schedule(requests, slots, arrivals_us=None, costs=Costs()):
             first_token_us[position] = now_us + pass_us
         passes = running[0][0] - iteration  # nothing changes until the next sequence leaves
         if free and head < n:  # or, with a slot free, until the next request has arrived
-            wait_us = arrivals_us[queue[head]] - now_us
+            wait_us = arrivals_us[queue[head]] - now_us  # below 0: it came during the prefill
             passes = min(passes, max(1, -(-wait_us // pass_us)))  # rounded up
         iteration += passes
         now_us += passes * pass_us

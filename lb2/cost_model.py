@@ -5,9 +5,9 @@ It lasts
 
     step(S) + context x C + max(0, prefill x P - hidden)
 
-step(S) is a line, or straight pieces through measured points. hidden is the part of a prefill that
-the GPU does while it reads the weights. The lab's own server knows two of these figures: 0.05 ms a
-prompt token, and 8 ms a step.
+microseconds. S, P and C are those of the step, C when it is over. step(S) is a line, or straight
+pieces through measured points. hidden is the part of a prefill that the GPU does while it reads the
+weights. The defaults are the lab's: 50 us a prompt token, 8000 us a step, and nothing else.
 
     Costs().prefill_us(200) -> 10000   Costs().decode_us(16) -> 8000   Costs().context_us(5000) -> 0
 
@@ -98,8 +98,10 @@ def parsed(path, text):
     seen = set()
     for pair in text.split():
         key, _, value = pair.partition("=")
-        if key not in keys or key in seen:
-            raise BadInput(f"{path}: expected each of {', '.join(REQUIRED)} once, found {pair[:40]}")
+        if key in seen:
+            raise BadInput(f"{path}: {key}: found twice")
+        if key not in keys:
+            raise BadInput(f"{path}: expected key=value with {', '.join(sorted(keys))}, found {pair[:40]}")
         seen.add(key)
         if key in times:
             costs[times[key]] = microseconds(f"{path}: {key}", value)

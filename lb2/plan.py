@@ -150,7 +150,7 @@ def main():
         return
     for sentence in (*sentences, f"{args.requests.name}: {trace}."):
         say(sentence)
-    print(f"plan.txt: {plan_line(fields)}", end="")
+    say(f"plan.txt: {plan_line(fields)}")
 
 
 if __name__ == "__main__":

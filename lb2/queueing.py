@@ -57,7 +57,7 @@ def queue_at(requests, draws, rps, max_num_seqs, costs=Costs()):
 
 
 def capacity_rps(requests, max_num_seqs, costs):
-    """Requests per second that full slots work off: each takes its prefill, and its share of a pass for each token."""
+    """Requests per second when all slots are full: 1 / (mean prefill + mean output x time of a pass / slots)."""
     n = len(requests.output_tokens)
     prefill_us = sum(map(costs.prefill_us, requests.prompt_tokens)) / n
     decode_us = sum(requests.output_tokens) / n * costs.decode_us(max_num_seqs) / max_num_seqs

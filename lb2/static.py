@@ -61,7 +61,7 @@ def schedule(requests, slots, arrivals_us=None, costs=Costs()):
             first_token_us[position] = now_us + pass_us
         passes = running[0][0] - iteration  # nothing changes until the next sequence leaves
         if free and head < n:  # or, with a slot free, until the next request has arrived
-            wait_us = arrivals_us[queue[head]] - now_us
+            wait_us = arrivals_us[queue[head]] - now_us  # below 0: it came during the prefill
             passes = min(passes, max(1, -(-wait_us // pass_us)))  # rounded up
         iteration += passes
         now_us += passes * pass_us

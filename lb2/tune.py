@@ -5,7 +5,8 @@ start at time 0; each sends its next request when its last one has ended (a clos
 max_num_seqs is N. So no request waits for a slot. Its TTFT is the time of the iteration that admits
 it: its own prefill, the prefill of all that are admitted with it (all N in the first iteration),
 and one decode pass. Continuous batching with all requests there at time 0 plays exactly this, with
-TTFT counted from admission. It ignores memory and the network.
+TTFT counted from admission: the next request of the list takes the slot of the one that has ended.
+It ignores memory. The overhead of --costs is added to every TTFT, and delays nothing.
 
     python3 lb2/tune.py --target-ttft-ms 200        writes tune.txt, and the whole curve in tune.csv
 
@@ -60,7 +61,7 @@ def mean(point):
     return point.mean_ttft_ms
 
 
-def in_order(requests, seed, up_to, target_ms, costs):
+def answer_in_random_order(requests, seed, up_to, target_ms, costs):
     """max_concurrency of the same requests in a random order, scanned to its first miss."""
     records = list(zip(*requests))
     Random(seed).shuffle(records)
@@ -84,7 +85,7 @@ def verdict(best, best_by_mean, points, target_ms):
     )
 
 
-def by_throughput(points, target_ms):
+def throughput_words(points, target_ms):
     """What throughput alone would choose, in words; "" where that meets the target."""
     most_tps = f"{max(point.throughput_tps for point in points):.2f}"
     fastest = [point for point in points if f"{point.throughput_tps:.2f}" == most_tps]
@@ -120,11 +121,11 @@ def main():
 
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
-    say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + by_throughput(points, target_ms))
+    say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + throughput_words(points, target_ms))
     if 100 * up_to < len(requests.output_tokens):  # 20 x 256 plays of a long list would take hours
         say("The order of the list was not varied: its first burst is less than 1 % of it, which a p99 does not see.")
         return
-    orders = (in_order(requests, seed, up_to, target_ms, costs) for seed in range(ORDERS))
+    orders = (answer_in_random_order(requests, seed, up_to, target_ms, costs) for seed in range(ORDERS))
     answers = list(progress(orders, ORDERS))
     say(f"Which requests share the first burst is an accident of the list's order: {ORDERS} random orders of it "
         f"give {min(answers)} to {max(answers)}, median {median(answers):g}.")

@@ -9,7 +9,8 @@ most 100 columns. Commands in running text (`python3 lb2/...`, `make ...`) are r
 fail. Not run are commands with a placeholder in capitals, and those that check or time the project;
 of a make in another fenced block only the target is tried. A number in running text stands between
 <!-- = FILE KEY --> and <!-- / -->. It is read from a result file. KEY of a csv is
-COLUMN=VALUE,COLUMN: the row, and what to read in it.
+COLUMN=VALUE,COLUMN: the row, and what to read in it. Between <!-- $ COMMAND --> and <!-- /$ -->
+stands what a command prints, as it is: a table, for example.
 """
 
 import argparse
@@ -24,9 +25,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "lb2").glob("*.md"))]
-WIDEST = 100  # columns of a line in a session
+WIDEST = 100  # columns of a line that a session prints
 SESSION = re.compile(r"^```[a-z]*\n(\$ .*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"(<!-- = (\S+) (\S+) -->)(.*?)(<!-- / -->)")
+PRINTED = re.compile(r"(<!-- \$ (.*?) -->\n)(.*?)(<!-- /\$ -->)", re.S)
 INLINE = re.compile(r"`([^`\n]*python3 lb2/[^`]*|make\b[^`]*)`")
 FENCED = re.compile(r"^make +([a-z]+)", re.M)  # shown, with placeholders, and not run: the target must be there
 NOT_RUN = re.compile(r"[A-Z]{3,}|/path/|\.\.\.|^make (test|bench|check|readme|pictures|grade|clean|report)\b")
@@ -85,6 +87,11 @@ def fresh_sessions(text, run):
     return SESSION.sub(session, text)
 
 
+def fresh_tables(text, run):
+    """The text with what its commands print, where that is part of the page."""
+    return PRINTED.sub(lambda match: f"{match[1]}{run(match[2])}{match[4]}", text)
+
+
 def fresh_numbers(text, results):
     """The text with its numbers read from the result files of a folder."""
 
@@ -111,7 +118,7 @@ def value(path, key):
 
 
 def fresh(text, run, results):
-    return fresh_numbers(fresh_sessions(text, run), results)
+    return fresh_numbers(fresh_tables(fresh_sessions(text, run), run), results)
 
 
 # --- what is wrong ------------------------------------------------------------------------------------------------
@@ -128,7 +135,7 @@ def stale_lines(text, renewed):
 def wide_lines(text):
     for match in SESSION.finditer(text):
         for line in match[1].splitlines():
-            if len(line) > WIDEST:
+            if len(line) > WIDEST and not line.startswith("$ "):
                 yield f"a line of a session has {len(line)} columns, and {WIDEST} fit: {line[:60]} ..."
 
 

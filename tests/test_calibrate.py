@@ -503,8 +503,8 @@ def test_the_labs_costs_in_a_file_change_nothing(tmp_path):
     [
         ("", "prefill_ms_per_token, step_ms, step_ms_per_sequence, overhead_ms is missing"),
         (GOOD.replace("step_ms=8.0 ", ""), "step_ms is missing"),
-        (GOOD + "step_ms=3", "once, found step_ms=3"),
-        (GOOD + "speed=3", "once, found speed=3"),
+        (GOOD + "step_ms=3", "step_ms: found twice"),
+        (GOOD + "speed=3", "found speed=3"),
         (GOOD.replace("8.0", "fast"), "step_ms: expected milliseconds, found fast"),
         (GOOD.replace("8.0", "nan"), "step_ms: expected milliseconds from 0"),
         (GOOD.replace("8.0", "inf"), "step_ms: expected milliseconds from 0"),

@@ -98,15 +98,15 @@ def test_two_clients_worked_by_hand():
 def test_what_throughput_alone_would_choose():
     """48 to 100 clients of the shipped requests have the same tokens/s; the p99 more than doubles over them."""
     points = [tune.measure(shipped(), n) for n in range(1, 101)]
-    assert tune.by_throughput(points, 200) == (
+    assert tune.throughput_words(points, 200) == (
         " Throughput alone would pick 48 to 100 clients: 2076.41 tokens/s, at a p99 TTFT of 771.45 to 1717.55 ms."
     )
-    assert tune.by_throughput(points[:50], 803.96) == ""
+    assert tune.throughput_words(points[:50], 803.96) == ""
     made_up = [tune.Point(n, ms, ms, tps) for n, ms, tps in ((1, 5, 10), (2, 7, 30), (3, 9, 20))]
-    assert tune.by_throughput(made_up, 6) == (
+    assert tune.throughput_words(made_up, 6) == (
         " Throughput alone would pick 2 clients: 30.00 tokens/s, at a p99 TTFT of 7.00 ms."
     )
-    assert tune.by_throughput(made_up, 7) == "", "meeting the target exactly is meeting it"
+    assert tune.throughput_words(made_up, 7) == "", "meeting the target exactly is meeting it"
 
 
 def test_the_target_is_written_as_it_was_given(tmp_path):
