@@ -147,7 +147,7 @@ def grade_exactly(lab, rows):
         right = run[row.rps].waits[statistic]
         within_a_step = 1000 * max(float(row.wait.value), right) <= model.step_us  # there, rounding errors decide
         if not close(row.wait, right) and not within_a_step:
-            likely = unit(row.wait, right) or "this row is from another run than the others"
+            likely = unit(row.wait, 0.6 * right, 1.6 * right) or "this row is from another run than the others"
             lab.wrong(NAME, f"p99_wait_ms at rps={row.rps}", row.wait.text, f"{right:.3f}", WAIT_RULE, likely)
             return True
     if statistic in STATISTICS:
@@ -191,10 +191,10 @@ def exact_run(lab, rows):
     return best
 
 
-def unit(number, right):
-    """The mistake, if this is the right number in another unit."""
+def unit(number, least, most):
+    """The mistake, if this would be right in another unit."""
     for factor, words in ((1000, "in microseconds, not milliseconds"), (0.001, "in seconds, not milliseconds")):
-        if right and 0.6 < float(number.value) / (right * factor) < 1.6:
+        if factor * least <= number.value <= factor * most:
             return words
     return ""
 
@@ -295,7 +295,7 @@ def grade_by_range(lab, rows):
     row, key, (least, most) = misfits(lab, guess, rows)[-1 if likely else 0]
     number, rule = (row.wait, WAIT_RULE) if key == "p99_wait_ms" else (row.queue, QUEUE_RULE)
     if not likely:
-        likely = unit(number, (least * most) ** 0.5 if least else most / 2) if key == "p99_wait_ms" else ""
+        likely = unit(number, least, most) if key == "p99_wait_ms" else ""
     if not likely:
         likely = "another number of slots, another cost of a step, or other requests than REQUESTS"
         if key == "avg_queue":

@@ -342,6 +342,11 @@ def sorted_compare(reverse):
     return chain(but("compare.txt", Style(prefill="free")), but("continuous.txt", Style(prefill="free")), change)
 
 
+def sorted_static_tps(files):
+    ordered = tuple(sorted(shipped(), key=lambda request: request[1]))
+    return put("compare.txt", static_tps=read_tps(solution(ordered, Style()), "static.txt"))(files)
+
+
 def steps_of(requests, slots, static):
     return engine(tuple(requests), slots, 8.0, "free", static=static).steps
 
@@ -374,6 +379,8 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
         put("continuous.txt", total_steps=lambda old: steps_of(shipped(), 8, False))),
     "sorted, shortest first": ("static.txt", "the shortest output first", sorted_compare(False)),
     "sorted, longest first": ("static.txt", "the longest output first", sorted_compare(True)),
+    "sorted in compare.txt alone, with prefill": (
+        "compare.txt", "the shortest output first", chain(keep_six, sorted_static_tps)),
     "perfect packing": (
         "compare.txt", "slots were taken as always full",
         chain(keep_six, but("static.txt", Style(prefill="free")), but("compare.txt", Style(prefill="free")),
@@ -485,6 +492,13 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
     "the lab's waits, no queue at 5": (
         "queue.csv", "no queue was counted",
         chain(but("queue.csv", Style(pooled=True)), cell("queue.csv", 0, "avg_queue", lambda old: "0"))),
+    "the lab's waits, one in us": (
+        "queue.csv", "in microseconds",
+        chain(but("queue.csv", Style(pooled=True)), cell("queue.csv", 3, "p99_wait_ms", times(1000)))),
+    "the lab's waits, two in us": (
+        "queue.csv", "in microseconds",
+        chain(but("queue.csv", Style(pooled=True)), cell("queue.csv", 2, "p99_wait_ms", times(1000)),
+              cell("queue.csv", 3, "p99_wait_ms", times(1000)))),
     "the lab's waits, one doubled": (
         "queue.csv", "from another run",
         chain(but("queue.csv", Style(pooled=True)), cell("queue.csv", 0, "p99_wait_ms", times(1.3)))),
@@ -538,6 +552,8 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
     "TTFT from time 0": ("tune.txt", "counted from time 0", answer(0)),
     "TTFT from time 0, without tune.csv": ("tune.txt", "counted from time 0", chain(answer(0), keep_six)),
     "own prefill only": ("tune.txt", "the prefill of all admitted in it", answer(100)),
+    "own prefill only, and what the throughput shows": (
+        "tune.txt", "TTFT ends with the decode pass), as throughput_at_target is counted", chain(answer(100), keep_six)),
     "own prefill only, without tune.csv": (
         "tune.txt", "the prefill of all admitted in it",
         chain(answer(100), keep_six)),
@@ -559,7 +575,7 @@ PLANTED = {  # name: (files at fault, what must be said of the first, how to pla
     "throughput of prompts together": (
         "tune.txt", "two readings are mixed",
         chain(keep_six, lambda files: put("tune.txt", throughput_at_target=tps_of_together(14))(files))),
-    "curve out of order": ("tune.csv", "rows out of order", table("tune.csv", misordered)),
+    "curve out of order": ("tune.csv", "tune.csv, row 1, concurrency\ngot:       2\nexpected:  1\n", table("tune.csv", misordered)),
     "curve to the miss": ("tune.csv", "the scan stopped early", table("tune.csv", lambda rows: rows[:16])),
     "no curve": ("tune.csv", "the scan stopped early", table("tune.csv", lambda rows: rows[:1])),
     "two rows too few": ("tune.csv", "the scan stopped early", table("tune.csv", lambda rows: rows[:-2])),
@@ -673,6 +689,14 @@ def test_a_condition_that_cannot_hold_is_said(tmp_path, name):
     assert not lab.failures, failing(lab)
     assert all(any(sentence in note for note in lab.notes) for sentence in said), lab.notes
     assert any(NO_UTIL in note for note in lab.notes) == (NO_UTIL in said), lab.notes
+
+
+@pytest.mark.parametrize("n", [15, 16, 17, 31, 33])
+def test_the_slots_of_a_last_batch_of_any_size(tmp_path, n):
+    requests = tuple((10 * i, 90 - i) for i in range(1, n + 1))
+    lab = graded_odd(tmp_path, requests, style=Style(pooled=True, last_batch="fewer"))
+    assert not lab.failures, failing(lab)
+    assert any("as it has requests" in line for line in lab.recognised) == (n % 16 > 0)
 
 
 @pytest.mark.parametrize("requests, file, phrase, plant", [
