@@ -75,7 +75,7 @@ class Lab:
         try:
             if stat.S_ISFIFO(os.stat(self.requests_file).st_mode):
                 raise BadInput(f"{self.requests_file}: a pipe; put the requests into a file first")
-            return load_trace(self.requests_file).requests
+            return load_trace(self.requests_file, timed=False).requests
         except BadInput as error:
             defect = str(error)
         except OSError as error:
