@@ -65,7 +65,7 @@ clean:
 	@"$$PYTHON" lb2/labs.py clean $(INTO)
 
 test:
-	@sh tests/run tests
+	@sh tests/run
 
 readme:
 	@"$$PYTHON" tests/readme.py --write

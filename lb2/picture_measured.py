@@ -16,14 +16,20 @@ NAMES = {"p50_ttft_ms": "p50 TTFT", "p99_ttft_ms": "p99 TTFT", "p50_itl_ms": "p5
 LANE = 15  # of a run within a row
 
 
-def measured_data(servers):
+def measured_data(servers, rows=None):
     """Of the recorded servers of these names, whose noise is the same: rows (run, measure, measured,
     predicted), the names of the calibrated runs, and the noise in per cent.
+
+    rows: those of measured.csv, as dicts; None: calibrate and predict anew.
     """
     recorded = [server for server in plan_measured.RECORDED if server.name in servers]
-    rows = [row for server in recorded for row in plan_measured.result_of(server).rows]
-    calibrated = {row.run for row in rows if row.role == "calibrated"}
-    return [(row.run, *row[3:6]) for row in rows], calibrated, recorded[0].noise_percent
+    if rows is None:
+        rows = [row._asdict() for server in recorded for row in plan_measured.result_of(server).rows]
+    mine = [row for row in rows if row["server"] in servers]
+    mine.sort(key=lambda row: (servers.index(row["server"]), row["role"], row["run"], list(NAMES).index(row["measure"])))
+    calibrated = {row["run"] for row in mine if row["role"] == "calibrated"}
+    drawn = [(row["run"], row["measure"], float(row["measured"]), float(row["predicted"])) for row in mine]
+    return drawn, calibrated, recorded[0].noise_percent
 
 
 def errors(rows):

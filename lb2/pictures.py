@@ -80,8 +80,10 @@ def recipes(requests, costs, target_ms, records, first=None, results=None):
             *prefix.prefix_data(requests, costs, rows_of(long, "paged_prefix.csv"))),
         "chunked.svg": lambda: chunked.draw_chunked(
             chunked.chunked_data(requests, costs, rows_of(results, "paged_chunked.csv"))),
-        "clocked.svg": lambda: measured.draw_measured(*measured.measured_data(("async", "roofline", "sync"))),
-        "measured.svg": lambda: measured.draw_measured(*measured.measured_data(("cpu",))),
+        "clocked.svg": lambda: measured.draw_measured(
+            *measured.measured_data(("async", "roofline", "sync"), rows_of(results, "measured.csv"))),
+        "measured.svg": lambda: measured.draw_measured(
+            *measured.measured_data(("cpu",), rows_of(results, "measured.csv"))),
     }
 
 
