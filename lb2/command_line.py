@@ -61,7 +61,7 @@ def arguments(docstring, out=LAB):
 
 def add_time_unit(parser):
     """Give a script that plays arrivals --time-unit, for files that do not settle it."""
-    parser.add_argument("--time-unit", choices=["ms", "s"],
+    parser.add_argument("--time-unit", type=time_unit, metavar="{ms,s}",
                         help="unit of the arrivals, for a file that does not settle it (default: ask)")
 
 
@@ -87,6 +87,13 @@ def amount(text):
     if not 1e-6 <= value <= MOST:
         raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {printable(text[:40])}")
     return value
+
+
+def time_unit(text):
+    """argparse type: ms or s. (Its own choices would repeat a text of any length.)"""
+    if text not in ("ms", "s"):
+        raise argparse.ArgumentTypeError(f"expected ms or s, found {printable(text[:40])}")
+    return text
 
 
 def same_file(path, other):

@@ -269,7 +269,8 @@ def test_an_error_is_one_line_of_bounded_length(tmp_path):
     done = script("cost", "--requests", "x/" * 3000, "--out", tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and len(done.stderr) < 1600
     assert done.stderr.endswith("File name too long\n")
-    for name, option in (("static", "--batch-size"), ("queueing", "--rps"), ("plan", "--percentile")):
+    options = [("static", "--batch-size"), ("queueing", "--rps"), ("plan", "--percentile"), ("traces", "--time-unit")]
+    for name, option in options:
         assert script(name, option, "a\nb" + "x" * 5000).stderr.endswith(f"found a?b{'x' * 37}\n")
 
 
