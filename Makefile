@@ -12,6 +12,7 @@
 ## make clean          remove the result files of all labs from OUT
 ## make test           the tests of the lab itself (pytest, put into .venv where it is missing)
 ## make readme         put what the programs print into the pages; make check says what there is stale or broken
+## make fuzz           damaged files and hostile options for every script, for a minute: OPTIONS='--seconds 600 --seed 7'
 ## make bench          how fast the schedulers are
 ##
 ## OUT=DIR             where results are written and graded (default: lb2)
@@ -37,7 +38,7 @@ FILE = $(INTO) $${REQUESTS:+--requests="$$REQUESTS"}
 ARGS = $(FILE) $${COSTS:+--costs="$$COSTS"}
 
 .PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) calibrate plan measured pictures report
-.PHONY: grade install clean test readme check bench help
+.PHONY: grade install clean test readme check fuzz bench help
 
 all: # labs.py runs scripts in order. Their files move into OUT when all of them are there.
 	@"$$PYTHON" lb2/labs.py run $(STEPS) $(ARGS)
@@ -72,6 +73,9 @@ readme:
 
 check:
 	@"$$PYTHON" tests/readme.py --check
+
+fuzz:
+	@PYTHONPATH=lb2 "$$PYTHON" tests/fuzz.py $(OPTIONS)
 
 bench:
 	@"$$PYTHON" tests/bench.py

@@ -30,6 +30,7 @@ if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
 
 UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|us)\b|%)")
+LONGEST_LINE = 1_500  # characters of an error
 LAB = Path(__file__).resolve().parent
 REQUESTS_FILE = default_requests()
 
@@ -60,7 +61,7 @@ def arguments(docstring, out=LAB):
 
 def add_time_unit(parser):
     """Give a script that plays arrivals --time-unit, for files that do not settle it."""
-    parser.add_argument("--time-unit", choices=["ms", "s"],
+    parser.add_argument("--time-unit", type=time_unit, metavar="{ms,s}",
                         help="unit of the arrivals, for a file that does not settle it (default: ask)")
 
 
@@ -68,8 +69,13 @@ def count(text):
     """argparse type: a whole number of sequences or tokens, 1..MOST."""
     value = int(text) if text.isdecimal() and len(text) < 20 else 0
     if not 1 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text[:40]}")
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {printable(text[:40])}")
     return value
+
+
+def whole(text):
+    """argparse type: a whole number, 0 too."""
+    return 0 if text == "0" else count(text)
 
 
 def amount(text):
@@ -79,8 +85,15 @@ def amount(text):
     except ValueError:
         value = 0.0
     if not 1e-6 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {text[:40]}")
+        raise argparse.ArgumentTypeError(f"expected a number from 0.000001 to {MOST:,}, found {printable(text[:40])}")
     return value
+
+
+def time_unit(text):
+    """argparse type: ms or s. (Its own choices would repeat a text of any length.)"""
+    if text not in ("ms", "s"):
+        raise argparse.ArgumentTypeError(f"expected ms or s, found {printable(text[:40])}")
+    return text
 
 
 def same_file(path, other):
@@ -145,6 +158,11 @@ def refuse_two_dashes(arguments):
             raise BadInput(f"{argument}: expected a value after the =")
 
 
+def printable(text):
+    """The text in one line that a terminal can show."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 def forget_stdout():
     """What is left in its buffer cannot be written: let Python write it nowhere when it ends."""
     if sys.stdout is not None:
@@ -152,7 +170,7 @@ def forget_stdout():
 
 
 def fail(text):
-    """End with status 2 and one line, whatever characters a file name holds."""
-    line = "".join(character if character.isprintable() else "?" for character in text)
-    print(f"{Path(sys.argv[0]).name}: error: {line}", file=sys.stderr)
+    """End with status 2 and one line, whatever characters a file name holds, and however long it is."""
+    line = text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2:]}"
+    print(f"{Path(sys.argv[0]).name}: error: {printable(line)}", file=sys.stderr)
     sys.exit(2)

@@ -45,7 +45,7 @@ THIRD = {
 FOURTH = {
     "plan_calibrate": ["costs.txt"],
     "plan_measured": ["measured.csv"],
-    "plan": ["plan.txt", "plan.csv", "plan.svg", "plan.json"],
+    "plan": ["plan.txt", "plan.csv", "plan.svg"],
     "report": ["report.html"],
 }
 WRITES = FIRST | SECOND | THIRD | FOURTH

@@ -17,7 +17,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from command_line import add_time_unit, count, parser_of, same_file
+from command_line import add_time_unit, count, parser_of, same_file, whole
 from inputs import BadInput, Requests
 from orca_model import MAX_SEQ_TOKENS
 from sources import load_trace
@@ -43,7 +43,7 @@ def arguments(docstring):
                              "with arrivals (default: fixtures/orca/requests.json)")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
     add_time_unit(parser)
-    parser.add_argument("--seed", type=int, metavar="N", help="draw a fresh workload with this seed instead")
+    parser.add_argument("--seed", type=whole, metavar="N", help="draw a fresh workload with this seed instead")
     return parser
 
 

@@ -19,6 +19,7 @@ named.
 """
 
 import csv
+import re
 from pathlib import Path
 
 import picture_chunked as chunked
@@ -37,20 +38,31 @@ import picture_waste as waste
 from command_line import LAB, REQUESTS_FILE, amount, arguments, run, same_file
 from common import load_requests, save
 from cost_model import load_costs
-from inputs import BadInput
+from inputs import BadInput, read_text
 from orca_workload import RECORDED, load_workload
 
 FOLDER = LAB / "pictures"  # committed
 LONG = preemption.LONG
 MY_FOLDER = LAB / "my_pictures"  # not committed
+RESULTS = {  # what a result file looks like that can be drawn
+    "tune.csv": r"concurrency,mean_ttft_ms,p99_ttft_ms,throughput_tps\n(\d{1,9}(,\d{1,15}\.\d\d){3}\n)+",
+    "paged_preemption.csv": r"reserve_full_prompt,resume,max_num_seqs,preemptions,resumed_tokens,throughput_tps\n"
+                            r"((true|false),(recompute|swap)(,\d{1,15}){3},\d{1,15}\.\d\d\n){12}",
+    "paged_prefix.csv": r"system_tokens,ttft_off_p50_ms,ttft_on_p50_ms,ratio\n"
+                        r"(\d{1,9}(,\d{1,15}\.\d\d){2},\d{1,15}\.\d{3}\n)+",
+    "paged_chunked.csv": r"max_num_batched_tokens,p99_ttft_ms,p99_itl_ms,throughput_tps\n"
+                         r"((\d{1,9}|unlimited)(,\d{1,15}\.\d\d){3}\n)+",
+}
 
 
 def rows_of(results, name):
-    """The rows of a result file, as dicts; None if there is no such file."""
+    """The rows of a result file, as dicts; None if there is no such file. Raises BadInput."""
     if results is None or not (results / name).exists():
         return None
-    with open(results / name, newline="") as file:
-        return list(csv.DictReader(file))
+    text = read_text(results / name)
+    if not re.fullmatch(RESULTS[name], text, re.ASCII):
+        raise BadInput(f"{results / name}: not as the lab's script wrote it")
+    return list(csv.DictReader(text.splitlines()))
 
 
 def recipes(requests, costs, target_ms, records, first=None, results=None):

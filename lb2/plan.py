@@ -22,7 +22,7 @@ It leaves out noise, and whatever the costs leave out.
 import math
 from argparse import ArgumentTypeError
 
-from command_line import add_time_unit, amount, arguments, count, run, say
+from command_line import add_time_unit, amount, arguments, count, printable, run, say, whole
 from common import save
 from cost_model import load_costs, load_server
 from inputs import BadInput
@@ -48,17 +48,10 @@ def target(text):
     return math.inf if text == "none" else amount(text)
 
 
-def whole(text):
-    """argparse type: a whole number, 0 too."""
-    if text == "0":
-        return 0
-    return count(text)
-
-
 def percentile(text):
     """argparse type: one of the PERCENTILES."""
     if text not in PERCENTILES:
-        raise ArgumentTypeError(f"expected one of {', '.join(PERCENTILES)}, found {text}")
+        raise ArgumentTypeError(f"expected one of {', '.join(PERCENTILES)}, found {printable(text[:40])}")
     return float(text)
 
 

@@ -45,6 +45,8 @@ def move_up(stage, out):
     for name in names:
         if (out / name).is_dir():
             raise BadInput(f"{out / name}: expected a file, found a folder")
+        if (out / name).exists() and not (out / name).is_file():
+            raise BadInput(f"{out / name}: expected a file, found a device, a pipe or a socket")
     old = Path(tempfile.mkdtemp(prefix=".lab.", dir=out))
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     folder = os.open(out, os.O_RDONLY)

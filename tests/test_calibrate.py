@@ -531,3 +531,14 @@ def test_a_bad_costs_file_stops_a_script(tmp_path):
     path.write_text(GOOD + "speed=3")
     done = script("continuous", "--costs", path, "--out", tmp_path / "out")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_gaps_that_grow_with_the_cache_alone_tell_no_step():
+    """One client; a gap takes 10 us a cached token, and less than nothing besides: a step of 0 would be no server."""
+    prompts = range(50, 3050, 100)
+    itls = [[1e-5 * (prompt + token - 9) for token in range(2, 21)] for prompt in prompts]
+    starts = [sum(0.05 + sum(gaps) for gaps in itls[:i]) for i in range(len(itls))]
+    run = {"input_lens": [*prompts], "output_lens": [20] * 30, "ttfts": [0.05] * 30, "itls": itls, "start_times": starts,
+           "max_concurrency": 1}
+    with pytest.raises(BadInput, match="the gaps between tokens do not tell how long a step takes"):
+        found(run)

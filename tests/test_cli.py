@@ -264,6 +264,22 @@ def test_too_little_memory_is_one_line(capsys, monkeypatch):
     assert capsys.readouterr().err == "cost.py: error: there is not enough memory for this\n"
 
 
+def test_an_error_is_one_line_of_bounded_length(tmp_path):
+    """A path of 6,000 characters, and a value with a line break in it."""
+    done = script("cost", "--requests", "x/" * 3000, "--out", tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and len(done.stderr) < 1600
+    assert done.stderr.endswith("File name too long\n")
+    options = [("static", "--batch-size"), ("queueing", "--rps"), ("plan", "--percentile"), ("traces", "--time-unit")]
+    for name, option in options:
+        assert script(name, option, "a\nb" + "x" * 5000).stderr.endswith(f"found a?b{'x' * 37}\n")
+
+
+def test_a_script_that_labs_does_not_know(tmp_path):
+    done = script("labs", "run", "static", "tuna", "--out", tmp_path / "out")
+    assert done.returncode == 2 and done.stderr.startswith("labs.py: error: tuna is none of static, ")
+    assert not (tmp_path / "out").exists()
+
+
 def test_ctrl_c_outside_of_main_has_no_traceback(capsys):
     """During imports, for example. Any other error keeps its traceback."""
     command_line.quiet_interrupt(KeyboardInterrupt, KeyboardInterrupt(), None)

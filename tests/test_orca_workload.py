@@ -118,3 +118,7 @@ def test_a_seed_takes_the_place_of_a_file():
     assert chosen_workload(parser.parse_args(["--seed", "7"])) == draw_workload(Random(7))
     with pytest.raises(BadInput, match="not both"):
         chosen_workload(parser.parse_args(["--seed", "7", "--requests", "mine.json"]))
+    for wrong in ("-1", "1.5", "9" * 5000):
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--seed", wrong])
+    assert parser.parse_args(["--seed", "0"]).seed == 0

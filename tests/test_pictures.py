@@ -27,7 +27,7 @@ import svg
 from common import percentile
 from cost_model import Costs
 from fixture import LAB, SHIPPED, files, read_pairs, script
-from inputs import Requests
+from inputs import BadInput, Requests
 from orca_reservation import CAPACITY_TOKENS
 from orca_workload import RECORDED, Workload, load_workload
 from picture_reader import XMLNS, assert_drawn, bars, description, marks, panel_of, points, words
@@ -529,6 +529,20 @@ def test_a_bad_file_draws_nothing(tmp_path):
     path.write_text("[]")
     done = script("pictures", "--requests", path, "--out", tmp_path / "out")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", pictures.RESULTS)
+def test_a_result_file_that_the_lab_did_not_write_is_named(tmp_path, results, name):
+    """Cut off, with a word for a number, with other columns, without rows, or no text: then it is not drawn."""
+    good = (results / name).read_bytes()
+    header, first, *_ = good.splitlines(keepends=True)
+    assert len(pictures.rows_of(results, name)) == good.count(b"\n") - 1
+    assert pictures.rows_of(tmp_path, name) is None and pictures.rows_of(None, name) is None
+    for bad in (good[:-1], header, header + first[:-1].rpartition(b",")[0] + b",many\n", good.replace(b"_", b"-", 1),
+                header + first[:-1] + b"0\n", b"\xff" + good):
+        (tmp_path / name).write_bytes(bad)
+        with pytest.raises(BadInput, match=f"{name}: (not as the lab's script wrote it|expected UTF-8)"):
+            pictures.rows_of(tmp_path, name)
 
 
 def test_the_second_lab_is_drawn_of_requests_with_gaps():

@@ -16,6 +16,7 @@ import pytest
 from command_line import run
 from fixture import LAB, ROOT, files, heed_ctrl_c, read_pairs
 from inputs import BadInput
+from labs import WRITES
 from plan_processes import in_processes
 from plan_results import HEADER, picture_of
 
@@ -394,7 +395,7 @@ def test_results_come_before_words(tmp_path, monkeypatch, capsys):
     done = script("--first", 10, "--max-num-seqs", 8, "--out", tmp_path / "out")
     done.stdout.close()
     assert done.stderr.read() == "" and done.wait() == 0
-    assert set(files(tmp_path / "out")) == {"plan.txt", "plan.csv", "plan.svg"}
+    assert set(files(tmp_path / "out")) == {"plan.txt", "plan.csv", "plan.svg"} == set(WRITES["plan"])
 
 
 def test_a_plan_without_any_target_is_refused(planned):

@@ -88,6 +88,19 @@ def test_a_folder_in_the_way_is_named_and_nothing_moves(out):
     assert files(out) == as_bytes(OLD)
 
 
+def test_a_pipe_in_the_way_is_not_replaced_but_a_link_to_nothing_is(out):
+    """Whoever says --convert /dev/stdout as root would lose it."""
+    os.unlink(out / "c.txt")
+    os.mkfifo(out / "c.txt")
+    with pytest.raises(BadInput, match="c.txt: expected a file, found a device, a pipe or a socket"):
+        common.save(out, NEW)
+    assert files(out) == {"a.txt": b"old a\n"} and (out / "c.txt").is_fifo()
+    os.unlink(out / "c.txt")
+    os.symlink("nothing", out / "c.txt")
+    common.save(out, {"c.txt": "new"})
+    assert (out / "c.txt").read_text() == "new" and not (out / "c.txt").is_symlink()
+
+
 def test_an_error_names_the_folder_of_the_user(out, tmp_path, monkeypatch):
     at_move(monkeypatch, 0, fail)
     with pytest.raises(OSError) as refused:
