@@ -6,8 +6,8 @@ max_num_batched_tokens tokens: first one for each sequence that decodes, then a 
 
     python3 lb2/paged_chunked.py        writes paged_chunked.csv
 
-The requests arrive at 10 a second (the 20 draws of step 6, pooled). At most 32 run. Memory is
-unlimited. TTFT, the time to the first token, counts from when the client sends the request.
+The requests arrive at 10 a second (the 20 draws of step 6, pooled; fewer draws of a list of more
+than 1,000 requests). At most 32 run. Memory is unlimited. TTFT, the time to the first token, counts from when the client sends the request.
 """
 
 from collections import Counter
@@ -21,8 +21,14 @@ from queueing import DRAWS, at_rate, unit_arrivals
 
 RPS = 10
 MAX_NUM_SEQS = 32
+ENOUGH = 20_000  # requests in all, pooled: more would not move a p99
 BUDGETS = (64, 128, 256, 512, 1024, 2048, UNLIMITED)
 HEADER = ["max_num_batched_tokens", "p99_ttft_ms", "p99_itl_ms", "throughput_tps"]
+
+
+def draws_for(n):
+    """How many of step 6's draws: all of them, but of a list of n requests only so many as make ENOUGH requests."""
+    return max(1, min(DRAWS, ENOUGH // n))
 
 
 def name(budget):
@@ -38,14 +44,15 @@ def play(requests, arrivals_us, budget, costs):
 def measure(requests, budget, costs=Costs()):
     """(p99 TTFT in us, p99 ITL in us, tokens per second), all draws pooled."""
     ttfts_us, gaps_us, span_us = [], Counter(), 0
-    draws = (at_rate(unit_arrivals(seed, len(requests.prompt_tokens)), RPS) for seed in range(DRAWS))
+    n = len(requests.prompt_tokens)
+    draws = (at_rate(unit_arrivals(seed, n), RPS) for seed in range(draws_for(n)))
     plays = (play(requests, arrivals_us, budget, costs) for arrivals_us in draws)
-    for result in progress(plays, DRAWS):
+    for result in progress(plays, draws_for(n)):
         ttfts_us.extend(first - issued for first, issued in zip(result.first_token_us, result.issued_us))
         gaps_us.update(result.gaps_us)
         span_us += max(result.finished_us)
     p99_itl_us = percentile_of_counts(gaps_us, 99) if gaps_us else 0
-    return percentile(ttfts_us, 99), p99_itl_us, DRAWS * sum(requests.output_tokens) * 1_000_000 / span_us
+    return percentile(ttfts_us, 99), p99_itl_us, draws_for(n) * sum(requests.output_tokens) * 1_000_000 / span_us
 
 
 def main():

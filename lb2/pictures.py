@@ -52,6 +52,8 @@ RESULTS = {  # what a result file looks like that can be drawn
                         r"(\d{1,9}(,\d{1,15}\.\d\d){2},\d{1,15}\.\d{3}\n)+",
     "paged_chunked.csv": r"max_num_batched_tokens,p99_ttft_ms,p99_itl_ms,throughput_tps\n"
                          r"((\d{1,9}|unlimited)(,\d{1,15}\.\d\d){3}\n)+",
+    "measured.csv": r"server,run,role,measure,measured,predicted,error_percent\n"
+                    r"(\w+,\w+,(calibrated|predicted),\w+(,\d{1,15}\.\d\d){2},-?\d{1,9}\.\d\n)+",
 }
 
 

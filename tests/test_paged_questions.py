@@ -7,6 +7,7 @@ import statistics
 import orca_model
 import orca_reservation
 import orca_workload
+import paged_chunked
 import paged_fast
 import paged_prefix
 import paged_time
@@ -92,6 +93,11 @@ def test_prefix_in_closed_form(out):
         assert float(row["ratio"]) == pytest.approx(off / on, abs=0.00051)
     shortest = next(s for s in range(16, 10_000, 16) if medians(s)[0] > 8 * medians(s)[1])
     assert f"more than 8 times shorter has {shortest} tokens" in words((out / "prefix.said").read_text())
+
+
+def test_long_lists_need_fewer_draws():
+    counts = [paged_chunked.draws_for(n) for n in (1, 100, 1_000, 1_001, 10_000, 20_000, 20_001, 10**6)]
+    assert counts == [20, 20, 20, 19, 2, 1, 1, 1]
 
 
 def test_the_search_finds_what_trying_every_length_finds():
