@@ -14,13 +14,14 @@ count chunks of text for tokens.
 """
 
 from math import exp, log
+from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
 from command_line import progress
 from common import percentile
-from cost_model import Costs
-from inputs import BadInput
+from cost_model import Costs, Server
+from inputs import MOST, BadInput
 from plan_fit import solved
 from plan_processes import cores, in_processes
 from plan_summary import predicted_figures
@@ -32,15 +33,16 @@ TOLERANCE = {  # the error that counts as one: medians and means are steadier th
     "throughput_tps": 0.05,
 }
 SHARES = (0.1, 0.5)  # of the shortest TTFT that may be overhead: the search starts from both
-FIRST_MOVE, LAST_MOVE = 0.4, 0.004  # of the log of a cost
+FIRST_MOVE, LAST_MOVE = 0.4, 0.008  # of the log of a cost
 MOST_SWEEPS = 40
-SETTLED = 0.003  # a sum of squares that falls by a smaller share stands still
+SETTLED = 0.01  # a sum of squares that falls by a smaller share stands still
 FAR = 1.0  # errors are squared up to here
 FEW = 100  # requests
 APART = 1.25  # loads whose sequences, or lengths, differ by less than this tell one thing
 LOWER, SURELY = 0.2, 0.05  # a further term must lower the sum of squares by this share, and by this much
 LEAST_US = 20.0  # an overhead below this is none
-FREE = 0.05  # of a step or a TTFT: where a further term starts
+FREE = 0.05  # of a step or a TTFT: a cost begins with no less
+TAKEN = 0.3  # of a step by the cache, of a prefill by what is hidden: where a further term starts
 
 
 class SummaryFit(NamedTuple):
@@ -67,13 +69,14 @@ class Search(NamedTuple):
 
 
 def sequences_of(load, max_num_seqs):
-    """The mean number of sequences that decode, by Little's law from what was measured."""
-    tpot_ms = load.figures.get("mean_tpot_ms") or load.figures.get("p50_tpot_ms")
-    tps = load.figures.get("throughput_tps")
-    if tpot_ms and not tps and not load.clients and load.arrivals_us[-1]:
-        tps = 1e6 * sum(load.output_tokens) / load.arrivals_us[-1]
-    found = tps * tpot_ms / 1000 if tps and tpot_ms else load.clients or 1
-    return min(max(1.0, found), max_num_seqs, load.clients or max_num_seqs)
+    """The mean number of sequences that decode, by Little's law: from what was measured, or from a first guess's play."""
+    tps, tpot_ms = load.figures.get("throughput_tps"), load.figures.get("mean_tpot_ms") or load.figures.get("p50_tpot_ms")
+    if not tpot_ms or (not tps and load.clients):
+        return min(load.clients or 1, max_num_seqs)
+    if not tps:
+        guess = Costs(prefill_us_per_token=0, step_us=1000 * tpot_ms)
+        tps = predicted_figures(load, guess, Server(False, max_num_seqs, MOST))["throughput_tps"]
+    return min(max(1.0, tps * tpot_ms / 1000), load.clients or max_num_seqs, max_num_seqs)
 
 
 def points_of(loads, max_num_seqs):
@@ -223,21 +226,42 @@ def newton(best, move, loads, server):
 
 
 def with_further(best, loads, server):
-    """(Search, its further terms): those that the lengths may tell, and that lower the error by more than noise."""
-    terms = []
+    """(Search, its further terms): those that the loads may tell, and that lower the error by more than noise."""
+    again, terms = revived(best.logs), []
+    best = better(best, [again] if again != best.logs else [], loads, server)
     for term in further_terms(loads):
-        costs = costs_of(best.logs)
-        if term == "context":
-            sequences = max(term for term in best.logs if not isinstance(term, str))
-            cached = sequences * fmean(map(held, loads[0].prompt_tokens, loads[0].output_tokens))
-            start_us = FREE * costs.decode_us(sequences) / cached
-        else:
-            start_us = FREE * costs.prefill_us_per_token * fmean(loads[0].prompt_tokens)
-        more = searched(best.logs | {term: log(start_us)}, loads, server)
+        more = better(None, [grown(revived(best.logs), term, loads)], loads, server)
         if more.squares < (1 - LOWER) * best.squares and more.squares < best.squares - SURELY:
             best = more
             terms.append(term)
     return best, terms
+
+
+def better(best, starts, loads, server):
+    """The best of a Search and of those that begin there."""
+    searches = [searched(logs, loads, server) for logs in starts]
+    return min(filter(None, [best, *searches]), key=attrgetter("squares"))
+
+
+def revived(logs):
+    """Logs in which nothing is so small that moving it would change nothing."""
+    points = sorted(term for term in logs if not isinstance(term, str))
+    least = logs[points[0]] + log(FREE)
+    return logs | {term: max(logs[term], least) for term in points[1:]} | \
+        {"overhead": max(logs["overhead"], least)}
+
+
+def grown(logs, term, loads):
+    """Logs with one more term, which takes a share of a step, or hides a share of a prefill."""
+    costs = costs_of(logs)
+    if term == "hidden":
+        hidden_us = TAKEN * costs.prefill_us_per_token * fmean(loads[0].prompt_tokens)
+        return logs | {"hidden": log(hidden_us), "prefill": logs["prefill"] + log(1 + TAKEN)}
+    points = sorted(term for term in logs if not isinstance(term, str))
+    load = max(loads, key=lambda load: len(load.prompt_tokens))
+    cached = points[-1] * fmean(map(held, load.prompt_tokens, load.output_tokens))
+    less = {point: logs[point] + log(1 - TAKEN) for point in points}
+    return logs | less | {"context": log(TAKEN * costs.decode_us(points[-1]) / cached)}
 
 
 def fitted(loads, server):
@@ -256,7 +280,7 @@ def fitted(loads, server):
     jobs = [(searched, start, loads, one) for one in servers for start in starts]
     total = len(jobs) + len(servers)
     done = dict(progress(in_processes(jobs, cores()), total))
-    best = [min((done[len(starts) * k + i] for i in range(len(starts))), key=lambda search: search.squares)
+    best = [min((done[len(starts) * k + i] for i in range(len(starts))), key=attrgetter("squares"))
             for k in range(len(servers))]
     jobs = [(with_further, one_best, loads, one) for one_best, one in zip(best, servers)]
     more = dict(progress(in_processes(jobs, cores()), len(jobs)))
