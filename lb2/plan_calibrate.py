@@ -16,6 +16,12 @@ between two tokens is a sample of one step, and the client's own times tell what
 A cost enters only if the samples tell it. What is missing is said, and which run would tell it.
 It ignores speculative decoding, prefix caching, and that a server's speed may drift.
 
+Summaries do, too: two loads or more of one server, whose costs are those with which the engine comes
+nearest to their TTFT, TPOT and throughput (plan_summary_fit.py). They are results without
+--save-detailed, a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"},
+of which FILE:NAME or FILE:NUMBER chooses one load, or figures: --point "clients=16 prompt=1024
+output=1024 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265", two times or more (rps=5 for an open loop).
+
     python3 lb2/plan_calibrate.py closed_16.json open_5.json    writes costs.txt, for --costs
 """
 
@@ -31,6 +37,9 @@ from inputs import BadInput
 from plan_bench import load_benches
 from plan_fit import Fit, fit
 from plan_overhead import ENOUGH, Overhead, alone_in, overhead_of
+from plan_summary import is_summary, load_of_point, load_summaries
+from plan_summary_fit import MAX_NUM_SEQS, fitted
+from plan_summary_words import said_of_summaries
 from plan_samples import Sample, mean_sequences, step_samples, typical_samples
 from plan_words import most_sequences, said
 
@@ -152,25 +161,49 @@ def excess_us_of(bench):
     return max(0.0, 1e6 * (sum(gaps_s) - median(gaps_s) * len(gaps_s)) / sequences)
 
 
+def from_summaries(loads, args):
+    """(text of costs.txt, sentences) of the Costs that come nearest to the figures of some loads."""
+    told = Server(None, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)
+    limits = told._replace(max_num_seqs=told.max_num_seqs or MAX_NUM_SEQS,
+                           max_num_batched_tokens=told.max_num_batched_tokens or BUDGET)
+    found = fitted(loads, limits)
+    server = told._replace(asynchronous=found.asynchronous, measured_sequences=found.points[-1],
+                           measured_prompt_tokens=max(tokens for load in loads for tokens in load.prompt_tokens))
+    return costs_line(found.costs, server), list(said_of_summaries(loads, found, limits))
+
+
+def from_gaps(paths, args):
+    """The same of detailed results."""
+    benches = [bench for path in paths for bench in load_benches(path)]
+    found = calibrated(benches, args.max_num_batched_tokens)
+    server = Server(found.asynchronous is not False, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens,
+                    round(most_sequences(found)), max(tokens for bench in benches for tokens in bench.prompt_tokens))
+    return costs_line(found.costs, server), said(benches, found, args.max_num_batched_tokens is not None)
+
+
 def main():
     parser = parser_of(__doc__)
-    parser.add_argument("benches", nargs="+", type=Path, metavar="BENCH.json",
-                        help="detailed results, plain or gzipped; a file may hold several runs")
+    parser.add_argument("benches", nargs="*", type=Path, metavar="BENCH.json",
+                        help="detailed results, plain or gzipped; a file may hold several runs. Or summaries")
+    parser.add_argument("--point", action="append", default=[], metavar="FIGURES",
+                        help="figures of one load; two times or more, or beside summaries")
     parser.add_argument("--max-num-batched-tokens", type=count, metavar="N",
                         help=f"the server's token budget of a step (default: {BUDGET}, and not written)")
     parser.add_argument("--max-num-seqs", type=count, metavar="N", help="the server's, written for plan and measured")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
                         help="size of the server's KV cache, as vLLM logs it; written for plan and measured")
     args = parser.parse_args()
-    benches = [bench for path in args.benches for bench in load_benches(path)]
-    found = calibrated(benches, args.max_num_batched_tokens)
-    server = Server(found.asynchronous is not False, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens,
-                    round(most_sequences(found)), max(tokens for bench in benches for tokens in bench.prompt_tokens))
-    text = costs_line(found.costs, server)
+    if not args.benches and not args.point:
+        raise BadInput("give results of a benchmark, or --point two times or more")
+    if args.point or any(map(is_summary, args.benches)):
+        loads = [load for path in args.benches for load in load_summaries(path)] + list(map(load_of_point, args.point))
+        text, sentences = from_summaries(loads, args)
+    else:
+        text, sentences = from_gaps(args.benches, args)
     parsed("costs.txt", text)  # what is written can be read
     save(args.out, {"costs.txt": text})
     say(f"costs.txt: {text}")
-    for sentence in said(benches, found, args.max_num_batched_tokens is not None):
+    for sentence in sentences:
         say(sentence)
 
 

@@ -11,6 +11,11 @@ Your own server, with its own limits:
     python3 lb2/plan_measured.py --calibrate open.json --predict c16.json c64.json
         --max-num-seqs 128 --kv-tokens 250000
 
+Summaries will do, too (plan_calibrate.py --help says which): two loads or more calibrate, and
+FILE:NAME or FILE:NUMBER chooses one load of a file. Loads that calibrate are not predicted again:
+
+    python3 lb2/plan_measured.py --calibrate sweep.json:c4 sweep.json:c64 --predict sweep.json
+
 Left out: prefix caching, speculative decoding, several replicas, and that a machine's speed drifts.
 """
 
@@ -25,9 +30,10 @@ from plan_bench import load_benches
 from plan_calibrate import BUDGET, calibrated
 from plan_engine import LEAST_KV_TOKENS
 from plan_play import MEASURES, measured, predicted
+from plan_summary import FIGURES, is_summary, load_summaries, predicted_figures
+from plan_summary_fit import MAX_NUM_SEQS, fitted
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known
 HEADER = ["server", "run", "role", "measure", "measured", "predicted", "error_percent"]
 
 
@@ -101,6 +107,26 @@ def compared(name, calibrate, predict, server, costs=None):
     return rows, costs, server
 
 
+def summaries_result(paths, predict, told, costs):
+    """The Result of a server of which some runs are summaries. Raises BadInput."""
+    loads, others = ([load for path in some for load in load_summaries(path)] for some in (paths, predict))
+    server = Server(told.asynchronous, told.max_num_seqs or MAX_NUM_SEQS, told.max_num_batched_tokens or BUDGET,
+                    told.kv_tokens)
+    if costs is None:
+        found = fitted(loads, server)
+        costs, server = found.costs, server._replace(asynchronous=found.asynchronous)
+    server = server._replace(asynchronous=server.asynchronous is not False)
+    others = [load for load in others if load not in loads]
+    rows = []
+    for load, role in [*((load, "calibrated") for load in loads), *((load, "predicted") for load in others)]:
+        ours = predicted_figures(load, costs, server)
+        rows += [Comparison("server", load.name, role, measure, theirs, ours[measure],
+                            100 * (ours[measure] / theirs - 1))
+                 for measure, theirs in load.figures.items() if measure in ours]
+    words = settings("server", loads, costs, server)
+    return Result(Recorded("server", paths, predict, None, "", 0), rows, [*loads, *others], words)
+
+
 class Result(NamedTuple):
     """What came of one server."""
 
@@ -132,11 +158,12 @@ def cells(rows):
 
 def error_table(rows):
     """One line a run, its errors in per cent side by side; the run with the worst one first."""
-    runs = {}
+    runs, known = {}, {row.measure for row in rows}
+    measures = MEASURES if known <= set(MEASURES) else [measure for measure in FIGURES if measure in known]
     for row in worst_first(rows):
         runs.setdefault((row.run, row.role), {})[row.measure] = f"{row.error_percent:+.1f}"
-    header = ["run", "role", *(measure.removesuffix("_ms").removesuffix("_tps") for measure in MEASURES)]
-    lines = [[*run, *(errors.get(measure, "-") for measure in MEASURES)] for run, errors in runs.items()]
+    header = ["run", "role", *(measure.removesuffix("_ms").removesuffix("_tps") for measure in measures)]
+    lines = [[*run, *(errors.get(measure, "-") for measure in measures)] for run, errors in runs.items()]
     return aligned(header, lines)
 
 
@@ -191,10 +218,18 @@ def main():
     if bool(args.calibrate or args.costs) != bool(args.predict) or (args.calibrate and args.costs):
         raise BadInput("give --predict and either --calibrate or --costs, or none of them for the recorded servers")
     told, costs = server_of(args), load_costs(args.costs) if args.costs else None
+    if any(map(is_summary, [*args.calibrate, *args.predict])):
+        report([summaries_result(args.calibrate, args.predict, told, costs)], args.out)
+        return
     servers = RECORDED if not args.predict else [Recorded("server", args.calibrate, args.predict, None, "", 0)]
     results = list(progress((result_of(server, told, costs) for server in servers), len(servers)))
+    report(results, args.out)
+
+
+def report(results, out):
+    """Write the file of the Results, and print their tables."""
     all_rows = [row for result in results for row in result.rows]
-    save(args.out, {"measured.csv": table(HEADER, cells(worst_first(all_rows)))})
+    save(out, {"measured.csv": table(HEADER, cells(worst_first(all_rows)))})
 
     print("measured.csv: predicted against measured. Errors in per cent:")
     for result in results:
