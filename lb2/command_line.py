@@ -18,8 +18,11 @@ def quiet_interrupt(kind, error, trace):
 sys.excepthook = quiet_interrupt
 
 import argparse  # noqa: E402
+import atexit  # noqa: E402
 import os  # noqa: E402
 import re  # noqa: E402
+import shutil  # noqa: E402
+import tempfile  # noqa: E402
 import textwrap  # noqa: E402
 import time  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -49,11 +52,11 @@ def parser_of(docstring, out=LAB):
 def arguments(docstring, out=LAB):
     """The parser of a script that plays requests at a server's costs."""
     parser = parser_of(docstring, out)
-    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
+    parser.add_argument("--requests", type=file_to_read, default=REQUESTS_FILE, metavar="FILE",
                         help="requests: a JSON list, a trace or a benchmark's result "
                              "(default: fixtures/llms/requests.json)")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
-    parser.add_argument("--costs", type=Path, metavar="FILE",
+    parser.add_argument("--costs", type=file_to_read, metavar="FILE",
                         help="a server's costs, from plan_calibrate.py "
                              "(default: 0.05 ms a prompt token, 8.0 ms a step)")
     return parser
@@ -63,6 +66,18 @@ def add_time_unit(parser):
     """Give a script that plays arrivals --time-unit, for files that do not settle it."""
     parser.add_argument("--time-unit", type=time_unit, metavar="{ms,s}",
                         help="unit of the arrivals, for a file that does not settle it (default: ask)")
+
+
+def file_to_read(text):
+    """argparse type: the Path of a file that can be read twice. A pipe cannot: its bytes are copied to a plain file."""
+    path = Path(text)
+    if not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path):
+        return path
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = folder / path.name
+    copy.write_bytes(path.read_bytes())
+    return copy
 
 
 def count(text):
@@ -119,6 +134,14 @@ def progress(results, total):
     finally:
         if said_s > start_s:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def say_first(line):
+    """Print a line before the results are written. They will be, even if whoever reads our output has gone."""
+    try:
+        print(line)
+    except BrokenPipeError:
+        forget_stdout()
 
 
 def say(text):

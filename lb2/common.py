@@ -16,6 +16,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import NamedTuple
 
+from command_line import say_first
 from sources import load_trace
 from transaction import move_up, stage_in
 
@@ -39,7 +40,7 @@ def load_requests(path, first=None):
     columns = {"when they arrived": trace.arrivals_us, "what their prompts share": trace.prefixes}
     ignored = " and ".join(what for what, column in columns.items() if column)
     if trace.source != "this lab" or ignored or trace.notes:
-        print(f"{path.name}: {trace}" + (f"; {ignored} is ignored here" if ignored else ""))
+        say_first(f"{path.name}: {trace}" + (f"; {ignored} is ignored here" if ignored else ""))
     return trace.requests
 
 

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -92,19 +91,11 @@ def as_child(waiting):
 
 @contextmanager
 def same_bytes(path):
-    """The path of a request file that must not change meanwhile. What is not a plain file, as a pipe, is read once."""
-    if path is None:
-        yield None
-    elif path.exists() and not path.is_file() and not path.is_dir():
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / (path.name or "requests")
-            copy.write_bytes(path.read_bytes())
-            yield copy
-    else:
-        before = fingerprint(path)
-        yield path
-        if fingerprint(path) != before:
-            raise BadInput(f"{path}: changed while the scripts read it: nothing was replaced, run it again")
+    """The path of a request file that must not change meanwhile, or None. Raises BadInput in the end if it has."""
+    before = path and fingerprint(path)
+    yield path
+    if path and fingerprint(path) != before:
+        raise BadInput(f"{path}: changed while the scripts read it: nothing was replaced, run it again")
 
 
 def fingerprint(path):

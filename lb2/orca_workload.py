@@ -17,7 +17,7 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from command_line import add_time_unit, count, parser_of, same_file, whole
+from command_line import add_time_unit, count, file_to_read, parser_of, same_file, whole
 from inputs import BadInput, Requests
 from orca_model import MAX_SEQ_TOKENS
 from sources import load_trace
@@ -38,7 +38,7 @@ class Workload(NamedTuple):
 def arguments(docstring):
     """The parser of a script of this lab: it takes requests that have a gap, or draws fresh ones."""
     parser = parser_of(docstring)
-    parser.add_argument("--requests", type=Path, default=RECORDED, metavar="FILE",
+    parser.add_argument("--requests", type=file_to_read, default=RECORDED, metavar="FILE",
                         help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace '
                              "with arrivals (default: fixtures/orca/requests.json)")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")

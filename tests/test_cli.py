@@ -223,6 +223,17 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path):
     assert done.stderr == "" and (tmp_path / "static.txt").exists()
 
 
+def test_a_reader_that_closes_early_does_not_keep_results_from_being_written(tmp_path):
+    """Not even where each line is written at once, and the first one comes before the results."""
+    (tmp_path / "requests.json").write_text(json.dumps({**GOOD, "arrival_ms": 0}))
+    command = [sys.executable, str(LAB / "cost.py"), "--out", tmp_path, "--requests", tmp_path / "requests.json"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"") and (tmp_path / "cost.txt").exists()
+
+
 def test_an_option_of_two_dashes_is_one_line(tmp_path):
     assert_refused(script("static", "--out=--"), "static", "--out=--: expected a value after the =")
 
@@ -361,6 +372,24 @@ def test_requests_from_a_pipe_are_read_once(tmp_path):
     done = run_steps(LAB, tmp_path / "out", "--requests", pipe)
     writer.join()
     assert (done.returncode, done.stderr) == (0, "") and sorted(files(tmp_path / "out")) == sorted(RESULTS)
+
+
+@pytest.mark.parametrize("name, options", [("plan", ["--up-to", "1", "--processes", "1"]),
+                                           ("pictures", ["--only", "slots.svg", "waste.svg"])])
+def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path, name, options):
+    """With a pipe for the requests and one for the costs, each is read once, and its copy is removed."""
+    texts = {"requests": json.dumps([{**GOOD, "gap": 1.0}] * 20),
+             "costs": "prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0"}
+    for what, text in texts.items():
+        os.mkfifo(tmp_path / what)
+        threading.Thread(target=(tmp_path / what).write_text, args=(text,)).start()
+    command = [sys.executable, str(LAB / f"{name}.py"), "--out", str(tmp_path / "out"), *options,
+               *(f"--{what}={tmp_path / what}" for what in texts)]
+    (tmp_path / "copies").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "copies")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (0, "") and files(tmp_path / "out")
+    assert not list((tmp_path / "copies").iterdir())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
