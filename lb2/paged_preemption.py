@@ -14,10 +14,12 @@ resumed_tokens counts the tokens that preempted requests had in the cache.
 
 from itertools import product
 
+import paged_fast
+import paged_time
 from command_line import arguments, progress, run, say
 from common import aligned, load_requests, save, table, throughput_tps
 from cost_model import Costs, load_costs
-from paged_time import schedule, step_of
+from paged_time import step_of
 
 KV_BLOCKS = 599
 BLOCK_SIZE = 16
@@ -35,9 +37,11 @@ def swap_us(tokens):
 
 def measure(requests, reserve, resume, max_num_seqs, costs=Costs()):
     """The paged Schedule under one policy: reserve the whole prompt or not; resume by "recompute" or "swap"."""
-    return schedule(requests, max_num_seqs, step_us=step_of(costs), kv_blocks=KV_BLOCKS, block_size=BLOCK_SIZE,
-                    max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS, reserve_full_prompt=reserve,
-                    swap_us=swap_us if resume == "swap" else None)
+    limits = {"kv_blocks": KV_BLOCKS, "block_size": BLOCK_SIZE, "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,
+              "reserve_full_prompt": reserve}
+    if resume == "swap":  # which the fast twin leaves out
+        return paged_time.schedule(requests, max_num_seqs, step_us=step_of(costs), swap_us=swap_us, **limits)
+    return paged_fast.schedule(requests, max_num_seqs, costs=costs, **limits)
 
 
 def print_notices(results, costs):
