@@ -23,7 +23,7 @@ RESULT = {"completed": 4, "total_input_tokens": 400, "total_output_tokens": 40, 
 POINT = "clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265"
 
 
-def load_of(clients, costs, asynchronous, count=40):
+def load_of(clients, costs, asynchronous, count=32):
     """A load of requests of 50 to 150 and 20 to 60 tokens, with the figures that the engine gives it at these costs."""
     random = Random(clients)
     prompts, outputs = ([random.randint(low, 3 * low) for _ in range(count)] for low in (50, 20))
@@ -62,7 +62,7 @@ def test_known_costs_come_back_from_two_summaries(asynchronous):
 def test_three_loads_give_a_piecewise_line():
     """A step of 4 ms up to 4 sequences, 8 ms at 8 and 9 at 16: no line goes through them."""
     true = Costs(50, 4000, 0, 2000, step_points=((2, 4000), (4, 4000), (8, 8000), (16, 9000)))
-    loads = [load_of(clients, true, True, 48) for clients in (4, 8, 16)]
+    loads = [load_of(clients, true, True, 32) for clients in (4, 8, 16)]
     found = plan_summary_fit.fitted(loads, SERVER._replace(asynchronous=True))
     assert len(found.costs.step_points) == 3
     for sequences in (4, 8, 15):
@@ -83,6 +83,14 @@ def test_two_points_are_a_line_and_an_error_beyond_one_counts_less_than_its_squa
     assert (costs.step_us, costs.step_us_per_sequence) == (pytest.approx(800), pytest.approx(100))
     assert costs.overhead_us == 0  # 1 us is none
     assert [plan_summary_fit.loss(error) for error in (0.5, -1, 3)] == [0.25, 1, 5]
+
+
+def test_a_term_needs_lengths_that_differ():
+    load = plan_summary.load_of_point(POINT)
+    assert plan_summary_fit.further_terms([load, load]) == []
+    longer = load._replace(output_tokens=[2048] * 160)
+    assert plan_summary_fit.further_terms([load, longer]) == ["context"]
+    assert plan_summary_fit.further_terms([load, longer._replace(prompt_tokens=[3072] * 160)]) == ["hidden", "context"]
 
 
 def test_one_load_is_refused():
