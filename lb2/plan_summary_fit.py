@@ -69,8 +69,9 @@ class Search(NamedTuple):
 
 
 def sequences_of(load, max_num_seqs):
-    """The mean number of sequences that decode, by Little's law: from what was measured, or from a first guess's play."""
-    tps, tpot_ms = load.figures.get("throughput_tps"), load.figures.get("mean_tpot_ms") or load.figures.get("p50_tpot_ms")
+    """The mean number of sequences that decode, by Little's law: of what was measured, or of a first guess's play."""
+    tps = load.figures.get("throughput_tps")
+    tpot_ms = load.figures.get("mean_tpot_ms") or load.figures.get("p50_tpot_ms")
     if not tpot_ms or (not tps and load.clients):
         return min(load.clients or 1, max_num_seqs)
     if not tps:

@@ -62,7 +62,7 @@ def test_known_costs_come_back_from_two_summaries(asynchronous):
 def test_three_loads_give_a_piecewise_line():
     """A step of 4 ms up to 4 sequences, 8 ms at 8 and 9 at 16: no line goes through them."""
     true = Costs(50, 4000, 0, 2000, step_points=((2, 4000), (4, 4000), (8, 8000), (16, 9000)))
-    loads = [load_of(clients, true, True, 32) for clients in (4, 8, 16)]
+    loads = [load_of(clients, true, True, 48) for clients in (4, 8, 16)]
     found = plan_summary_fit.fitted(loads, SERVER._replace(asynchronous=True))
     assert len(found.costs.step_points) == 3
     for sequences in (4, 8, 15):
@@ -193,7 +193,8 @@ def test_detailed_results_are_no_summaries(tmp_path):
 def test_calibrate_and_measured_take_summaries(tmp_path):
     true = Costs(60, 5000, 250, 3000)
     keys = {name: keys[0] for name, keys in plan_summary.FIGURES.items()}
-    entries = [{"name": load.name, "clients": load.clients, "prompt": load.prompt_tokens, "output": load.output_tokens,
+    entries = [{"name": load.name, "clients": load.clients,
+                "prompt": load.prompt_tokens, "output": load.output_tokens,
                 "measured": {keys[name]: value for name, value in load.figures.items()}}
                for load in (load_of(clients, true, True, 30) for clients in (2, 4, 8))]
     path = write(tmp_path / "sweep.json", entries)
@@ -204,15 +205,19 @@ def test_calibrate_and_measured_take_summaries(tmp_path):
     costs, server = parsed("costs.txt", (tmp_path / "costs.txt").read_text())
     assert costs.decode_us(4) == pytest.approx(6000, rel=0.05)
     assert (server.max_num_seqs, server.measured_sequences) == (32, 7)
-    ran = subprocess.run([sys.executable, LAB / "plan_measured.py", "--costs", tmp_path / "costs.txt", "--predict", path,
-                          *limits], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, LAB / "plan_measured.py", "--costs", tmp_path / "costs.txt",
+                          "--predict", path, *limits], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     rows = [line.split(",") for line in (tmp_path / "measured.csv").read_text().splitlines()[1:]]
-    assert {row[1] for row in rows} == {"c2", "c4", "c8"} and {"p50_tpot_ms", "throughput_tps"} <= {row[3] for row in rows}
+    assert {row[1] for row in rows} == {"c2", "c4", "c8"}
+    assert {"p50_tpot_ms", "throughput_tps"} <= {row[3] for row in rows}
     assert all(abs(float(row[6])) < 8 for row in rows if row[3] in ("p50_tpot_ms", "throughput_tps"))
 
 
-@pytest.mark.parametrize("arguments, says", [([], "give results of a benchmark"), (["--point", POINT], "two loads or more")])
+@pytest.mark.parametrize("arguments, says", [
+    ([], "give results of a benchmark"),
+    (["--point", POINT], "two loads or more"),
+])
 def test_too_little_is_refused_in_one_line(tmp_path, arguments, says):
     ran = subprocess.run([sys.executable, LAB / "plan_calibrate.py", "--out", tmp_path / "out", *arguments],
                          capture_output=True, text=True)
