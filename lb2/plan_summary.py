@@ -86,7 +86,10 @@ def is_result(record):
 
 
 def load_summaries(path):
-    """The Loads of a file, or the one that FILE:NAME chooses, by its name or its number from 1. Raises BadInput, OSError."""
+    """The Loads of a file, or the one that FILE:NAME chooses, by its name or its number from 1.
+
+    Raises BadInput or OSError.
+    """
     path, name = chosen(path)
     loads = loads_of(path)
     if name is None:
@@ -195,7 +198,8 @@ def load_of_result(where, record, name):
 
 def load_of_means(name, count, prompt, output, clients, rate, figures):
     """The Load of requests of which only the mean lengths are known, and not when they arrived."""
-    oddities = [f"only mean lengths are known: each of {count:,} requests has {prompt:,} prompt and {output:,} output tokens."]
+    each = f"each of {count:,} requests has {prompt:,} prompt and {output:,} output tokens"
+    oddities = [f"only mean lengths are known: {each}."]
     arrivals = list(range(count))
     if clients is None and rate < float("inf"):
         random, now_s, arrivals = Random(SEED), 0.0, []
@@ -211,7 +215,8 @@ def load_of_bench(bench):
     if not bench.closed and bench.starts_s is None:
         raise BadInput(f"{bench.name}: an open loop without start times cannot be played")
     arrivals = list(range(len(bench.ttfts_s))) if bench.closed else [round(1e6 * start) for start in bench.starts_s]
-    tpots_ms = [1000 * sum(itls) / (output - 1) for itls, output in zip(bench.itls_s, bench.output_tokens) if output > 1]
+    pairs = zip(bench.itls_s, bench.output_tokens)
+    tpots_ms = [1000 * sum(itls) / (output - 1) for itls, output in pairs if output > 1]
     gaps_ms = [1000 * gap for itls in bench.itls_s for gap in itls]
     ttfts_ms = [1000 * ttft for ttft in bench.ttfts_s]
     gaps = {f"p{percent}_itl_ms": percentile(gaps_ms, percent) for percent in (50, 99) if gaps_ms}
@@ -267,7 +272,10 @@ def load_of_point(text):
 
 
 def predicted_figures(load, costs, server):
-    """The FIGURES of a load as the engine plays it. server: its Server, with all limits but kv_tokens known. Raises BadInput."""
+    """The FIGURES of a load as the engine plays it. server: its Server, all limits but kv_tokens known.
+
+    Raises BadInput.
+    """
     schedule = paged_fast.schedule(
         Requests(load.prompt_tokens, load.output_tokens), server.max_num_seqs, load.arrivals_us, costs,
         kv_blocks=blocks_of(server.kv_tokens), block_size=BLOCK_SIZE,
@@ -279,6 +287,7 @@ def predicted_figures(load, costs, server):
                 in zip(schedule.finished_us, schedule.first_token_us, load.output_tokens) if output > 1]
     figures = statistics_of("ttft", ttfts_ms) | statistics_of("tpot", tpots_ms)
     if schedule.gaps_us:
-        figures |= {f"p{percent}_itl_ms": percentile_of_counts(schedule.gaps_us, percent) / 1000 for percent in (50, 99)}
+        gaps_us = schedule.gaps_us
+        figures |= {f"p{percent}_itl_ms": percentile_of_counts(gaps_us, percent) / 1000 for percent in (50, 99)}
     seconds = max(schedule.finished_us) / 1e6
     return figures | {"throughput_tps": sum(load.output_tokens) / seconds}

@@ -69,8 +69,9 @@ class Search(NamedTuple):
 
 
 def sequences_of(load, max_num_seqs):
-    """The mean number of sequences that decode, by Little's law: from what was measured, or from a first guess's play."""
-    tps, tpot_ms = load.figures.get("throughput_tps"), load.figures.get("mean_tpot_ms") or load.figures.get("p50_tpot_ms")
+    """The mean number of sequences that decode, by Little's law: of what was measured, or of a first guess's play."""
+    tps = load.figures.get("throughput_tps")
+    tpot_ms = load.figures.get("mean_tpot_ms") or load.figures.get("p50_tpot_ms")
     if not tpot_ms or (not tps and load.clients):
         return min(load.clients or 1, max_num_seqs)
     if not tps:
@@ -89,10 +90,20 @@ def points_of(loads, max_num_seqs):
 
 
 def further_terms(loads):
-    """Terms that the loads may tell: a cost of the cache if what requests hold differs, a hidden part of any prefill."""
-    tokens = [held(*request) for load in loads for request in zip(load.prompt_tokens, load.output_tokens)]
-    low, high = (percentile(tokens, percent) for percent in (10, 90))
-    return ["hidden", "context"] if high > APART * low else ["hidden"]
+    """Terms that the lengths of the loads may tell: a hidden part of a prefill, a cost of the cache."""
+    terms = {"hidden": prompt_alone, "context": held}
+    return [term for term, of_request in terms.items() if lengths_differ(loads, of_request)]
+
+
+def lengths_differ(loads, of_request):
+    """Are some requests longer than others, of all loads together?"""
+    lengths = [of_request(*request) for load in loads for request in zip(load.prompt_tokens, load.output_tokens)]
+    low, high = (percentile(lengths, percent) for percent in (10, 90))
+    return high > APART * low
+
+
+def prompt_alone(prompt, _):
+    return prompt
 
 
 def held(prompt, output):
@@ -278,8 +289,7 @@ def fitted(loads, server):
     servers = [server._replace(asynchronous=kind) for kind in kinds]
     starts = [closed_form(loads, points, share, server.max_num_seqs) for share in SHARES]
     jobs = [(searched, start, loads, one) for one in servers for start in starts]
-    total = len(jobs) + len(servers)
-    done = dict(progress(in_processes(jobs, cores()), total))
+    done = dict(progress(in_processes(jobs, cores()), len(jobs)))
     best = [min((done[len(starts) * k + i] for i in range(len(starts))), key=attrgetter("squares"))
             for k in range(len(servers))]
     jobs = [(with_further, one_best, loads, one) for one_best, one in zip(best, servers)]

@@ -21,8 +21,9 @@ def said_of_summaries(loads, found, server):
     if costs.context_us_per_token:
         yield f"10,000 tokens in the cache add {10 * costs.context_us_per_token:.2f} ms to a step."
     yield f"The overhead, from the client to the scheduler and back, is {costs.overhead_us / 1000:.2f} ms."
-    yield f"Played with max_num_seqs {server.max_num_seqs}, a budget of {server.max_num_batched_tokens} tokens a step, " \
-          f"and {f'a KV cache of {server.kv_tokens} tokens' if server.kv_tokens else 'as much memory as needed'}."
+    memory = f"a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else "as much memory as needed"
+    yield f"Played with max_num_seqs {server.max_num_seqs}, a budget of {server.max_num_batched_tokens} tokens a " \
+          f"step, and {memory}."
     for load, figures in zip(loads, found.figures):
         errors = ", ".join(f"{name.removesuffix('_ms').removesuffix('_tps')} {100 * (figures[name] / value - 1):+.1f}"
                            for name, value in load.figures.items() if name in figures)
@@ -46,19 +47,21 @@ def scheduler(found):
 def missing(loads, found):
     """What the loads cannot tell, and which load would."""
     if len(found.points) == 1:
-        yield f"Missing: step_ms_per_sequence is 0, all loads had about {found.points[0]} sequences. A load with more tells it."
+        yield f"Missing: step_ms_per_sequence is 0, all loads had about {found.points[0]} sequences. A load with " \
+              "more tells it."
     elif len(found.points) == 2:
-        yield "Between and beyond the two numbers of sequences a step is taken to be a straight line. That fails for a " \
-              "mixture of experts; a third load between them tells it."
+        yield "Between and beyond the two numbers of sequences a step is taken to be a straight line. That fails for " \
+              "a mixture of experts; a third load between them tells it."
     if "hidden" not in found.terms:
         yield "Not told: a hidden part of a prefill. It is 0."
     if "context" not in found.terms:
-        yield "Not told: a cost of the cache. It is 0, and is part of the step. Loads with long and with short requests tell it."
+        yield "Not told: a cost of the cache. It is 0, and is part of the step. Loads with long and with short " \
+              "requests tell it."
     if not any("ttft" in name for load in loads for name in load.figures):
         yield "Missing: no load has a TTFT. What it says of prefill and overhead is a guess."
     prompts = [tokens for load in loads for tokens in load.prompt_tokens]
     if max(prompts) <= APART * min(prompts):
-        yield "All prompts have about one length: what is overhead and what is prefill is told by the load alone, roughly."
+        yield "All prompts have about one length: only the load tells overhead and prefill apart, roughly."
     absent = [name for name in FIGURES if "itl" not in name and not any(name in load.figures for load in loads)]
     if absent:
         yield f"No load has {', '.join(absent)}."

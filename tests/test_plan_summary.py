@@ -23,7 +23,7 @@ RESULT = {"completed": 4, "total_input_tokens": 400, "total_output_tokens": 40, 
 POINT = "clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265"
 
 
-def load_of(clients, costs, asynchronous, count=40):
+def load_of(clients, costs, asynchronous, count=32):
     """A load of requests of 50 to 150 and 20 to 60 tokens, with the figures that the engine gives it at these costs."""
     random = Random(clients)
     prompts, outputs = ([random.randint(low, 3 * low) for _ in range(count)] for low in (50, 20))
@@ -83,6 +83,14 @@ def test_two_points_are_a_line_and_an_error_beyond_one_counts_less_than_its_squa
     assert (costs.step_us, costs.step_us_per_sequence) == (pytest.approx(800), pytest.approx(100))
     assert costs.overhead_us == 0  # 1 us is none
     assert [plan_summary_fit.loss(error) for error in (0.5, -1, 3)] == [0.25, 1, 5]
+
+
+def test_a_term_needs_lengths_that_differ():
+    load = plan_summary.load_of_point(POINT)
+    assert plan_summary_fit.further_terms([load, load]) == []
+    longer = load._replace(output_tokens=[2048] * 160)
+    assert plan_summary_fit.further_terms([load, longer]) == ["context"]
+    assert plan_summary_fit.further_terms([load, longer._replace(prompt_tokens=[3072] * 160)]) == ["hidden", "context"]
 
 
 def test_one_load_is_refused():
@@ -185,7 +193,8 @@ def test_detailed_results_are_no_summaries(tmp_path):
 def test_calibrate_and_measured_take_summaries(tmp_path):
     true = Costs(60, 5000, 250, 3000)
     keys = {name: keys[0] for name, keys in plan_summary.FIGURES.items()}
-    entries = [{"name": load.name, "clients": load.clients, "prompt": load.prompt_tokens, "output": load.output_tokens,
+    entries = [{"name": load.name, "clients": load.clients,
+                "prompt": load.prompt_tokens, "output": load.output_tokens,
                 "measured": {keys[name]: value for name, value in load.figures.items()}}
                for load in (load_of(clients, true, True, 30) for clients in (2, 4, 8))]
     path = write(tmp_path / "sweep.json", entries)
@@ -196,15 +205,19 @@ def test_calibrate_and_measured_take_summaries(tmp_path):
     costs, server = parsed("costs.txt", (tmp_path / "costs.txt").read_text())
     assert costs.decode_us(4) == pytest.approx(6000, rel=0.05)
     assert (server.max_num_seqs, server.measured_sequences) == (32, 7)
-    ran = subprocess.run([sys.executable, LAB / "plan_measured.py", "--costs", tmp_path / "costs.txt", "--predict", path,
-                          *limits], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, LAB / "plan_measured.py", "--costs", tmp_path / "costs.txt",
+                          "--predict", path, *limits], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     rows = [line.split(",") for line in (tmp_path / "measured.csv").read_text().splitlines()[1:]]
-    assert {row[1] for row in rows} == {"c2", "c4", "c8"} and {"p50_tpot_ms", "throughput_tps"} <= {row[3] for row in rows}
+    assert {row[1] for row in rows} == {"c2", "c4", "c8"}
+    assert {"p50_tpot_ms", "throughput_tps"} <= {row[3] for row in rows}
     assert all(abs(float(row[6])) < 8 for row in rows if row[3] in ("p50_tpot_ms", "throughput_tps"))
 
 
-@pytest.mark.parametrize("arguments, says", [([], "give results of a benchmark"), (["--point", POINT], "two loads or more")])
+@pytest.mark.parametrize("arguments, says", [
+    ([], "give results of a benchmark"),
+    (["--point", POINT], "two loads or more"),
+])
 def test_too_little_is_refused_in_one_line(tmp_path, arguments, says):
     ran = subprocess.run([sys.executable, LAB / "plan_calibrate.py", "--out", tmp_path / "out", *arguments],
                          capture_output=True, text=True)
