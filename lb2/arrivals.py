@@ -7,7 +7,7 @@
 """
 
 from itertools import accumulate, islice
-from math import gcd
+from math import fsum, gcd
 from operator import le
 from statistics import median
 
@@ -86,12 +86,12 @@ def closed_loop_clients(starts, latencies, limit, rate, duration_s):
     clients = min(limit or n, n)
     if not starts or len(known) < n:  # N clients who never pause need at most sum / N + the longest
         longest = max(known, default=0)
-        busy = (sum(known) + (n - len(known)) * longest) / clients + longest
+        busy = (fsum(known) + (n - len(known)) * longest) / clients + longest
         return clients if not known or duration_s is None or duration_s <= 1.1 * busy else None
     first, last = min(starts), max(starts)
     if n <= clients:
         return n if last - first <= AT_ONCE * max(latencies) else None
-    under_way = sum(min(latency, last - start) for start, latency in zip(starts, latencies)) / (last - first or 1)
+    under_way = fsum(min(latency, last - start) for start, latency in zip(starts, latencies)) / (last - first or 1)
     return clients if under_way >= BUSY * clients else None
 
 

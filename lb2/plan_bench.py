@@ -8,6 +8,7 @@ the gaps between tokens. One file may hold several runs. Each becomes a Bench of
 that hold only means are refused, and the message says what is missing.
 """
 
+from math import fsum
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
@@ -60,7 +61,7 @@ def bench_of(path, name, source, run):
         requests.sort(key=lambda request: request[0])
     starts, prompts, outputs, ttfts_s, itls_s = (list(column) for column in zip(*requests))
     starts_s = [(start - starts[0]) / UNITS[source.unit] for start in starts] if rows.times else None
-    latencies_s = [ttft + sum(gaps) for ttft, gaps in zip(ttfts_s, itls_s)]
+    latencies_s = [ttft + fsum(gaps) for ttft, gaps in zip(ttfts_s, itls_s)]
     limit, rate, duration_s = limits_of(run)
     if isinstance(run, dict):
         check_run(path, run, latencies_s, [*ttfts_s, *[0.0] * silent])

@@ -25,7 +25,7 @@ output=1024 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265", two times or more (rps=5 f
     python3 lb2/plan_calibrate.py closed_16.json open_5.json    writes costs.txt, for --costs
 """
 
-from math import ceil
+from math import ceil, fsum
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -121,7 +121,7 @@ def costs_of(best, samples):
     points = ()
     if bends:
         ends = [1, *bends, ceil(max(sample.sequences / sample.steps for sample in samples))]
-        points = tuple((s, step_us + slope_us * s + sum(terms[bend] * max(0, s - bend) for bend in bends))
+        points = tuple((s, step_us + slope_us * s + fsum(terms[bend] * max(0, s - bend) for bend in bends))
                        for s in sorted(set(ends)))
         slope_us = max(0.0, (points[-1][1] - points[0][1]) / (points[-1][0] - 1))
         step_us = max(1.0, points[0][1] - slope_us)
@@ -138,7 +138,7 @@ def with_prefill(benches, costs, budget):
     """
     found = [(bench.prompt_tokens[i], 1e6 * bench.ttfts_s[i]) for bench in benches for i in alone_in(bench)]
     if len(found) < ENOUGH:
-        excess_us = sum(excess for bench in benches if (excess := excess_us_of(bench)))
+        excess_us = fsum(excess for bench in benches if (excess := excess_us_of(bench)))
         tokens = sum(sum(bench.prompt_tokens) for bench in benches if excess_us_of(bench))
         return (costs._replace(prefill_us_per_token=excess_us / tokens), "excess") if tokens else (costs, "nothing")
     samples = []
@@ -158,7 +158,7 @@ def excess_us_of(bench):
     sequences, gaps_s = mean_sequences(bench), [gap for itls in bench.itls_s for gap in itls]
     if bench.starts_s or sequences is None or sequences < 2:
         return 0.0
-    return max(0.0, 1e6 * (sum(gaps_s) - median(gaps_s) * len(gaps_s)) / sequences)
+    return max(0.0, 1e6 * (fsum(gaps_s) - median(gaps_s) * len(gaps_s)) / sequences)
 
 
 def from_summaries(loads, args):

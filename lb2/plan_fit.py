@@ -15,7 +15,7 @@ first. No cost is negative. Only a bend of step(S) may be: where one line does n
 straight pieces between 1, 2, 4, 8 ... sequences.
 """
 
-from math import log
+from math import fsum, log
 from operator import attrgetter, mul
 from typing import NamedTuple
 
@@ -62,13 +62,13 @@ def least_deviations(columns, ys, times, residuals):
     weights, least = reweighted(times, residuals), None
     for _ in range(ROUNDS):
         weighted = [list(map(mul, weights, column)) for column in columns]
-        matrix = [[sum(map(mul, row, column)) for column in columns] for row in weighted]
-        found = solved(matrix, [sum(map(mul, row, ys)) for row in weighted])
+        matrix = [[fsum(map(mul, row, column)) for column in columns] for row in weighted]
+        found = solved(matrix, [fsum(map(mul, row, ys)) for row in weighted])
         if found is None:
             return None
         residuals = left(ys, zip(found, columns))
-        total = sum(map(mul, times, map(abs, residuals)))
-        if total < RESOLUTION_US * sum(times) or (least and total > (1 - SETTLED) * least):
+        total = fsum(map(mul, times, map(abs, residuals)))
+        if total < RESOLUTION_US * fsum(times) or (least and total > (1 - SETTLED) * least):
             break
         least = total
         weights = reweighted(times, residuals)
@@ -149,7 +149,7 @@ def applied(costs, samples):
     steep = [is_steep(sample, costs) for sample in samples]
     ys, gaps = [sample.us for sample in samples], [sample.gaps for sample in samples]
     residuals = left(ys, [(costs[term], column(term, samples, steep)) for term in costs])
-    return Fit(costs, residuals, RESOLUTION_US + sum(map(mul, gaps, map(abs, residuals))) / sum(gaps))
+    return Fit(costs, residuals, RESOLUTION_US + fsum(map(mul, gaps, map(abs, residuals))) / fsum(gaps))
 
 
 def is_steep(sample, costs):
@@ -175,7 +175,7 @@ def candidates(terms, samples):
 def fit(samples):
     """The Fit of the terms that the samples tell."""
     some = samples[:: -(-len(samples) // PICKED)]
-    best, floor_us = fitted(["step"], some, {}), USEFUL * sum(sample.us for sample in some) / len(some)
+    best, floor_us = fitted(["step"], some, {}), USEFUL * fsum(sample.us for sample in some) / len(some)
     while True:
         terms = list(best.terms)
         more = [fit for term in candidates(terms, some) if (fit := fitted([*terms, term], some, best.terms))]

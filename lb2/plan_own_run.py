@@ -6,6 +6,7 @@
 """
 
 from collections import Counter
+from math import fsum
 from typing import NamedTuple
 
 from inputs import BadInput
@@ -38,7 +39,7 @@ def own_run(path, first):
 def play_of_run(bench):
     """What the clients of a run saw, as a Play."""
     ttfts_us = [1e6 * ttft for ttft in bench.ttfts_s]
-    spans_us = [1e6 * sum(gaps) for gaps in bench.itls_s]
+    spans_us = [1e6 * fsum(gaps) for gaps in bench.itls_s]
     tpots_us = [span / (output - 1) if output > 1 else None for span, output in zip(spans_us, bench.output_tokens)]
     starts_us = [1e6 * start for start in bench.starts_s] if bench.starts_s else [0.0] * len(ttfts_us)
     ends_us = [start + ttft + span for start, ttft, span in zip(starts_us, ttfts_us, spans_us)]

@@ -8,6 +8,8 @@ begin one after the other, a microsecond apart. On real servers, too, the first 
 server empty and is scheduled alone, and the others come while it is prefilled.
 """
 
+from math import fsum
+
 import paged_fast
 from common import percentile, percentile_of_counts
 from inputs import BadInput, Requests
@@ -21,7 +23,7 @@ def measured(bench):
     gaps_ms = [1000 * gap for itls in bench.itls_s for gap in itls]
     ttfts_ms = [1000 * ttft for ttft in bench.ttfts_s]
     pairs = zip(bench.itls_s, bench.output_tokens)
-    tpots_ms = [1000 * sum(itls) / (output - 1) for itls, output in pairs if output > 1]
+    tpots_ms = [1000 * fsum(itls) / (output - 1) for itls, output in pairs if output > 1]
     columns = [(ttfts_ms, 50), (ttfts_ms, 99), (gaps_ms, 50), (gaps_ms, 99), (tpots_ms, 99)]
     values = [percentile(values, percent) if values else None for values, percent in columns]
     throughput = sum(bench.output_tokens) / bench.duration_s if bench.duration_s else None

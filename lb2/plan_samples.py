@@ -17,6 +17,7 @@ It ignores what lies between client and server: a token is taken to arrive when 
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, groupby
+from math import fsum
 from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
@@ -94,7 +95,7 @@ def length(life):
 def together_s(bench):
     """Tokens that follow one another faster than this came together."""
     gaps = [gap for itls in bench.itls_s for gap in itls]
-    return LUMP * min(sum(gaps) / len(gaps), percentile(gaps, 90)) if gaps else 0.0
+    return LUMP * min(fsum(gaps) / len(gaps), percentile(gaps, 90)) if gaps else 0.0
 
 
 def arrivals(bench):
@@ -177,7 +178,7 @@ def mean_sequences(bench):
     """The mean number of sequences that emitted tokens; None where the file does not tell."""
     if bench.max_concurrency == 1:
         return 1.0
-    return max(1.0, sum(map(sum, bench.itls_s)) / bench.duration_s) if bench.duration_s else None
+    return max(1.0, fsum(map(fsum, bench.itls_s)) / bench.duration_s) if bench.duration_s else None
 
 
 def one_step(gaps):

@@ -12,6 +12,7 @@ What a summary does not say is assumed, and said: all requests have the mean len
 without arrival times has random ones at its rate (a Poisson process, always the same draw).
 """
 
+from math import fsum
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -216,7 +217,7 @@ def load_of_bench(bench):
         raise BadInput(f"{bench.name}: an open loop without start times cannot be played")
     arrivals = list(range(len(bench.ttfts_s))) if bench.closed else [round(1e6 * start) for start in bench.starts_s]
     pairs = zip(bench.itls_s, bench.output_tokens)
-    tpots_ms = [1000 * sum(itls) / (output - 1) for itls, output in pairs if output > 1]
+    tpots_ms = [1000 * fsum(itls) / (output - 1) for itls, output in pairs if output > 1]
     gaps_ms = [1000 * gap for itls in bench.itls_s for gap in itls]
     ttfts_ms = [1000 * ttft for ttft in bench.ttfts_s]
     gaps = {f"p{percent}_itl_ms": percentile(gaps_ms, percent) for percent in (50, 99) if gaps_ms}

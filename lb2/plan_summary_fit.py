@@ -13,7 +13,7 @@ differ, and if the error falls by more than noise. It ignores gaps between token
 count chunks of text for tokens.
 """
 
-from math import exp, log
+from math import exp, fsum, log
 from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
@@ -184,7 +184,7 @@ def tried(logs, loads, server):
     """The Search that stands at these logs."""
     costs = costs_of(logs)
     errors = [error for load in loads for error in errors_of(load, predicted_figures(load, costs, server))]
-    return Search(logs, errors, sum(map(loss, errors)))
+    return Search(logs, errors, fsum(map(loss, errors)))
 
 
 def loss(error):
@@ -222,8 +222,8 @@ def newton(best, move, loads, server):
     there = [tried(best.logs | {term: best.logs[term] + move / 2}, loads, server).errors for term in terms]
     slopes = [[(b - a) / (move / 2) for a, b in zip(best.errors, errors)] for errors in there]
     weights = [min(1.0, FAR / max(abs(error), 1e-9)) for error in best.errors]
-    matrix = [[sum(w * a * b for w, a, b in zip(weights, one, other)) for other in slopes] for one in slopes]
-    right = [-sum(w * a * b for w, a, b in zip(weights, one, best.errors)) for one in slopes]
+    matrix = [[fsum(w * a * b for w, a, b in zip(weights, one, other)) for other in slopes] for one in slopes]
+    right = [-fsum(w * a * b for w, a, b in zip(weights, one, best.errors)) for one in slopes]
     for damping in (0.01, 0.3, 10.0):
         damped = [[value + (damping * (value + 1e-6) if i == k else 0) for k, value in enumerate(row)]
                   for i, row in enumerate(matrix)]

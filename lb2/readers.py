@@ -299,7 +299,7 @@ def latency_of(values):
     if is_number(start) and is_number(end):
         return end - start
     if is_number(ttft) and ttft > 0 and isinstance(gaps, list) and all(map(is_number, gaps)):
-        return ttft + sum(gaps)
+        return ttft + math.fsum(gaps)
     return None
 
 

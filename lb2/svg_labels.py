@@ -11,6 +11,8 @@ The width of a word is an estimate: no less than what DejaVu Sans takes, the wid
 browser may choose.
 """
 
+from math import fsum
+
 from svg import RIGHT, SIZE, TITLE_SIZE, places, rule, text
 
 THIN, WIDE = set("ijlftrI .,:;'!|()[]/-"), set("mwMWGOQ@%")
@@ -21,7 +23,7 @@ LINE_GAP = 22  # from one label to the next below it
 def width(words, kind=""):
     """Units that the words take, at most."""
     size = TITLE_SIZE if "title" in kind.split() else SIZE
-    letters = sum(0.42 if letter in THIN else 0.98 if letter in WIDE else 0.65 for letter in words)
+    letters = fsum(0.42 if letter in THIN else 0.98 if letter in WIDE else 0.65 for letter in words)
     return size * letters * (1.1 if BOLD & set(kind.split()) else 1)
 
 

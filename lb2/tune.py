@@ -15,6 +15,7 @@ requests meet it. Every N is tried, in order. The p99 need not grow with N, so b
 over a miss.
 """
 
+from math import fsum
 from random import Random
 from statistics import median
 from typing import NamedTuple
@@ -39,7 +40,7 @@ def measure(requests, concurrency, costs=Costs()):
     """Play the closed loop of this many clients."""
     result = schedule(requests, concurrency, costs=costs)
     ttfts_us = [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, result.admitted_us)]
-    mean_ttft_ms = sum(ttfts_us) / len(ttfts_us) / 1000
+    mean_ttft_ms = fsum(ttfts_us) / len(ttfts_us) / 1000
     return Point(concurrency, mean_ttft_ms, percentile(ttfts_us, 99) / 1000, throughput_tps(requests, result))
 
 
