@@ -22,7 +22,7 @@ Left out: prefix caching, speculative decoding, several replicas, and that a mac
 from pathlib import Path
 from typing import NamedTuple
 
-from command_line import count, parser_of, progress, run, say
+from command_line import count, file_to_read, parser_of, progress, run, say
 from common import aligned, save, table
 from cost_model import Server, costs_line, load_costs, load_server
 from inputs import BadInput
@@ -189,7 +189,7 @@ def parser():
     parser.add_argument("--calibrate", nargs="+", type=Path, default=[], metavar="BENCH.json",
                         help="runs to fit the costs to (default: the recorded servers)")
     parser.add_argument("--predict", nargs="+", type=Path, default=[], metavar="BENCH.json", help="runs to predict")
-    parser.add_argument("--costs", type=Path, metavar="FILE", help="costs.txt of the server, instead of --calibrate")
+    parser.add_argument("--costs", type=file_to_read, metavar="FILE", help="costs.txt of the server, instead of --calibrate")
     parser.add_argument("--max-num-seqs", type=count, metavar="N",
                         help=f"the server's (default: the recorded one's, or the costs file's, or {MAX_NUM_SEQS})")
     parser.add_argument("--max-num-batched-tokens", type=count, metavar="N",
