@@ -123,6 +123,8 @@ def main():
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
     say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + throughput_words(points, target_ms))
+    say("plan.py answers the same question for a server with a token budget, which spreads the prefill of a burst over "
+        "several steps, and with asynchronous scheduling: its number is another.")
     if 100 * up_to < len(requests.output_tokens):  # 20 x 256 plays of a long list would take hours
         say("The order of the list was not varied: its first burst is less than 1 % of it, which a p99 does not see.")
         return
