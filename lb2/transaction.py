@@ -42,16 +42,13 @@ def stage_in(out):
 def move_up(stage, out):
     """Replace the files of out by those of the stage. Raises BadInput or OSError, and then nothing has changed."""
     names = sorted(path.name for path in stage.iterdir())
-    for name in names:
-        if (out / name).is_dir():
-            raise BadInput(f"{out / name}: expected a file, found a folder")
-        if (out / name).exists() and not (out / name).is_file():
-            raise BadInput(f"{out / name}: expected a file, found a device, a pipe or a socket")
     old = Path(tempfile.mkdtemp(prefix=".lab.", dir=out))
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     folder = os.open(out, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        fcntl.flock(folder, fcntl.LOCK_EX)  # before anything is looked at: another run may be moving its files
+        for name in names:
+            refuse_what_is_no_file(out / name)
         replace_all(names, stage, out, old)
     except OSError as error:
         raise OSError(error.errno, error.strerror, error.filename or str(out)) from None
@@ -59,6 +56,14 @@ def move_up(stage, out):
         os.close(folder)
         shutil.rmtree(old, ignore_errors=True)
         signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+
+
+def refuse_what_is_no_file(path):
+    """Raise BadInput where a folder, a device, a pipe or a socket is in the way."""
+    if path.is_dir():
+        raise BadInput(f"{path}: expected a file, found a folder")
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{path}: expected a file, found a device, a pipe or a socket")
 
 
 def replace_all(names, stage, out, old):

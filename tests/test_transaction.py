@@ -113,15 +113,17 @@ def test_an_error_names_the_folder_of_the_user(out, tmp_path, monkeypatch):
 
 
 def test_two_at_once_never_mix(out):
-    """Two threads save sets of their own, again and again: what is there in the end is one set."""
+    """Two threads save sets of their own, again and again: none fails, and what is there in the end is one set."""
+    done = []
 
     def save(letter):
         for _ in range(50):
             common.save(out, dict.fromkeys(NEW, letter))
+        done.append(letter)
 
     threads = [threading.Thread(target=save, args=(letter,)) for letter in "xy"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(files(out).values())) == 1 and len(list(out.iterdir())) == 3
+    assert sorted(done) == ["x", "y"] and len(set(files(out).values())) == 1 and len(list(out.iterdir())) == 3
