@@ -62,7 +62,8 @@ def least_deviations(columns, ys, times, residuals):
     weights, least = reweighted(times, residuals), None
     for _ in range(ROUNDS):
         weighted = [list(map(mul, weights, column)) for column in columns]
-        matrix = [[fsum(map(mul, row, column)) for column in columns] for row in weighted]
+        half = [[fsum(map(mul, row, column)) for column in columns[i:]] for i, row in enumerate(weighted)]
+        matrix = [[half[min(i, j)][abs(i - j)] for j in range(len(half))] for i in range(len(half))]  # symmetric
         found = solved(matrix, [fsum(map(mul, row, ys)) for row in weighted])
         if found is None:
             return None
