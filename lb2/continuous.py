@@ -2,8 +2,8 @@
 
 Continuous (iteration-level) batching refills free slots before every iteration, with requests that
 have arrived, first come, first served. In schedule() one line differs from static.py: the one that
-counts the free slots. All requests are there at time 0. Memory is unlimited, and a decode pass costs
-the same for any number of sequences.
+counts the free slots. All requests are there at time 0. Memory is unlimited, and a decode pass
+costs the same for any number of sequences.
 
     python3 lb2/continuous.py --max-num-seqs 16        writes continuous.txt
 

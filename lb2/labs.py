@@ -16,7 +16,6 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from inputs import BadInput
 from transaction import SIGNALS, STAGES, move_up, stage_in

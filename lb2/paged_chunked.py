@@ -7,7 +7,8 @@ max_num_batched_tokens tokens: first one for each sequence that decodes, then a 
     python3 lb2/paged_chunked.py        writes paged_chunked.csv
 
 The requests arrive at 10 a second (the 20 draws of step 6, pooled; fewer draws of a list of more
-than 1,000 requests). At most 32 run. Memory is unlimited. TTFT, the time to the first token, counts from when the client sends the request.
+than 1,000 requests). At most 32 run. Memory is unlimited. TTFT, the time to the first token, counts
+from when the client sends the request.
 """
 
 from collections import Counter

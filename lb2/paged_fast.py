@@ -1,8 +1,8 @@
 """The same Schedule as paged_time.py gives, some twenty times faster.
 
 Nobody has to read this to understand the scheduler. schedule() gives exactly what
-paged_time.schedule() gives (tests/test_paged_fast.py), for the step times that Costs can express. It leaves out what only the lesson needs: swapping to host memory, the log,
-and any other step_us.
+paged_time.schedule() gives (tests/test_paged_fast.py), for the step times that Costs can express.
+It leaves out what only the lesson needs: swapping to host memory, the log, and any other step_us.
 
 Why it is faster. No step visits the requests that decode: each takes one token a step, so they are
 counted, and of each it is enough to know in which step it ends and in which steps it needs a block.

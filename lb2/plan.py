@@ -1,20 +1,21 @@
-"""With my traffic, on my server, at my targets: how much load, which max_num_seqs, how many servers?
+"""With my traffic, on my server, at my targets: how much load, which max_num_seqs, how many
+servers?
 
-Plays the requests through the paged scheduler at the costs of a server (plan_calibrate.py) and looks
-for the largest load at which every target holds at p99, over all requests. None is dropped.
+Plays the requests through the paged scheduler at the costs of a server (plan_calibrate.py) and
+looks for the largest load at which every target holds at p99, over all requests. None is dropped.
 
     open loop     requests per second, for each max_num_seqs: the trace's own arrivals, faster or
                   slower; Poisson arrivals where the file has none
     closed loop   clients, each of which sends its next request when its last one has ended
     --rps X       how many equal servers the trace needs at X requests/s, dealt to them in turn
 
-A load is accepted if the trace itself and all of 20 replays of it meet every target. A replay is made of
-blocks of consecutive requests, drawn from the trace. Beside each answer stands the one for a server
-whose every step takes 10 % longer. No answer is above the capacity of the server.
+A load is accepted if the trace itself and all of 20 replays of it meet every target. A replay is
+made of blocks of consecutive requests, drawn from the trace. Beside each answer stands the one for
+a server whose every step takes 10 % longer. No answer is above the capacity of the server.
 
-TTFT is the time to the first token, TPOT the mean time between a request's tokens, E2E the time to its
-last token, ITL the time between two tokens of any request. The engine is asynchronous, as vLLM's is.
-It leaves out noise, and whatever the costs leave out.
+TTFT is the time to the first token, TPOT the mean time between a request's tokens, E2E the time to
+its last token, ITL the time between two tokens of any request. The engine is asynchronous, as
+vLLM's is. It leaves out noise, and whatever the costs leave out.
 
     python3 lb2/plan.py --requests trace.csv --costs costs.txt      writes plan.txt csv svg
 """

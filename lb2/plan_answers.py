@@ -1,9 +1,11 @@
-"""All the answers of a plan: open loop per limit, closed loop, servers, and each with steps that are 10 % longer.
+"""All the answers of a plan: open loop per limit, closed loop, servers, and each with steps that
+are 10 % longer.
 
     answers(problem, asked, processes)    -> Answers
 
-The searches are independent, so each runs in a process of its own. The largest max_num_seqs is searched first: a
-limit that no play of its answer reached would change nothing, so it is not searched.
+The searches are independent, so each runs in a process of its own. The largest max_num_seqs is
+searched first: a limit that no play of its answer reached would change nothing, so it is not
+searched.
 """
 
 from typing import NamedTuple

@@ -3,9 +3,9 @@
     load_benches("closed_16.json.gz")
         -> [Bench(name="closed_16", prompt_tokens=[140, 83, ...], ttfts_s=[0.0451, ...], ...)]
 
-It reads the results of source_table.py that hold, for each request, a TTFT (time to first token) and
-the gaps between tokens. One file may hold several runs. Each becomes a Bench of its own. Results
-that hold only means are refused, and the message says what is missing.
+It reads the results of source_table.py that hold, for each request, a TTFT (time to first token)
+and the gaps between tokens. One file may hold several runs. Each becomes a Bench of its own.
+Results that hold only means are refused, and the message says what is missing.
 """
 
 from math import fsum

@@ -1,4 +1,5 @@
-"""How does one server serve this traffic: what does each request wait, and how much does the server carry?
+"""How does one server serve this traffic: what does each request wait, and how much does the server
+carry?
 
     play(server, traffic, 64)                -> Play, arrivals as the traffic says (open loop)
     play(server, traffic, 64, clients=20)    -> Play, each client sends its next request when its last one has ended
@@ -6,8 +7,9 @@
 
 This is the only file of the plan that calls the scheduler.
 
-TTFT is the time from sending a request to its first token. TPOT is the mean time between two of its tokens. E2E is the
-time from sending it to its last token. ITL is the time between two consecutive tokens, of all requests together.
+TTFT is the time from sending a request to its first token. TPOT is the mean time between two of its
+tokens. E2E is the time from sending it to its last token. ITL is the time between two consecutive
+tokens, of all requests together.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""Is the request file itself a measured run? Then what did it measure, and does the plan's server do the same?
+"""Is the request file itself a measured run? Then what did it measure, and does the plan's server
+do the same?
 
     own_run(path, first)                    -> Bench, or None: the file holds no measured times
     checked(problem, bench, 32)             -> Check(measured=Measures, predicted=Point), at the run's own rate or clients

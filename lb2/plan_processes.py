@@ -1,9 +1,10 @@
-"""How are several searches run at once, on all cores, so that nothing is left behind when it ends early?
+"""How are several searches run at once, on all cores, so that nothing is left behind when it ends
+early?
 
     list(in_processes([(search_open, problem, 8), (search_open, problem, 16)], 2))  -> [(1, Found), (0, Found)]
 
-Each job gets a process of its own, at most so many at a time. A process ends when the one that started it has ended, for
-whatever reason.
+Each job gets a process of its own, at most so many at a time. A process ends when the one that
+started it has ended, for whatever reason.
 """
 
 import os

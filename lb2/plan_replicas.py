@@ -2,8 +2,9 @@
 
     search_replicas(problem, 64, 30.0)    -> Found, whose best Point says how many servers
 
-It begins at the rate divided by the capacity of one server, doubles while the trace misses, halves the step to the fewest
-that meet, and goes up from there until all replays agree, and a tenth further where the trace has few bursts.
+It begins at the rate divided by the capacity of one server, doubles while the trace misses, halves
+the step to the fewest that meet, and goes up from there until all replays agree, and a tenth
+further where the trace has few bursts.
 """
 
 import math

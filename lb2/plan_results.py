@@ -1,8 +1,9 @@
 """What a plan writes: plan.txt, plan.csv, and the same as JSON; and the numbers of its picture.
 
-plan.txt is one line of key=value. A number stands in it only where it is an answer: open= and closed= say whether there is
-one (answer), none at all (infeasible), none that all replays meet (none), or no edge up to the highest that could be tried
-(no_edge). File names are written as in a URL (a blank is %20).
+plan.txt is one line of key=value. A number stands in it only where it is an answer: open= and
+closed= say whether there is one (answer), none at all (infeasible), none that all replays meet
+(none), or no edge up to the highest that could be tried (no_edge). File names are written as in a
+URL (a blank is %20).
 
 plan.csv has a row for every load that was tried.
 

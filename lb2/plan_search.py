@@ -1,13 +1,14 @@
 """Which is the largest load that is accepted: requests per second, or clients?
 
-The search climbs on the trace alone, to the first load that it misses, and goes down from there until all replays meet the
-targets, too. If the slowest requests of the trace came in a few bursts, it goes two steps further: blocks part some bursts,
-and the next day may have a worse one.
+The search climbs on the trace alone, to the first load that it misses, and goes down from there
+until all replays meet the targets, too. If the slowest requests of the trace came in a few bursts,
+it goes two steps further: blocks part some bursts, and the next day may have a worse one.
 
     search_open(problem, 64)          -> Found(points=[Point, ...], best=Point or None, endless=False, capacity_rps=14.2)
     search_closed(problem, 64, 256)   -> the same, of clients
 
-Loads lie on rungs: 48 to a factor of ten, so about 5 % apart, at numbers of two digits (three below 2: 1.00, 1.05, 1.10).
+Loads lie on rungs: 48 to a factor of ten, so about 5 % apart, at numbers of two digits (three below
+2: 1.00, 1.05, 1.10).
 """
 
 from typing import NamedTuple

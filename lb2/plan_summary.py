@@ -5,11 +5,12 @@
     load_of_point("clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265")
     predicted_figures(load, costs, server) -> the same figures, as the engine plays that load
 
-It reads a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"}, results
-of vllm bench serve without --save-detailed (sglang's, too), and detailed results, which it sums up.
+It reads a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"},
+results of vllm bench serve without --save-detailed (sglang's, too), and detailed results, which it
+sums up.
 
-What a summary does not say is assumed, and said: all requests have the mean lengths, and an open loop
-without arrival times has random ones at its rate (a Poisson process, always the same draw).
+What a summary does not say is assumed, and said: all requests have the mean lengths, and an open
+loop without arrival times has random ones at its rate (a Poisson process, always the same draw).
 """
 
 from math import fsum

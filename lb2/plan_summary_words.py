@@ -1,4 +1,5 @@
-"""What do costs mean that were fitted to summaries, how near do they come, and what did the loads not tell?
+"""What do costs mean that were fitted to summaries, how near do they come, and what did the loads
+not tell?
 
     for sentence in said_of_summaries(loads, found, server): say(sentence)
 """

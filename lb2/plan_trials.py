@@ -4,8 +4,8 @@
     trials.accepted(Load(64, 4.1))    -> True
     trials.point(Load(64, 4.1))       -> Point(load, the trace's Measures, those of its replays, ...)
 
-All 20, because tests/plan_acceptance.py found: of fresh traces from the same process 80 to 86 % met the target at a load that
-19 of 20 replays had met, and about 90 % or more at one that all had met.
+All 20, because tests/plan_acceptance.py found: of fresh traces from the same process 80 to 86 % met
+the target at a load that 19 of 20 replays had met, and about 90 % or more at one that all had met.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,7 @@
 """Which request files and benchmark results are understood, and where do their figures stand?
 
-SOURCES is the table. Another source is another row of it: nothing else names a column or a key of theirs.
+SOURCES is the table. Another source is another row of it: nothing else names a column or a key of
+theirs.
 
     table_of_sources() -> the table for people, in Markdown
 """

@@ -3,11 +3,9 @@
 import csv
 import json
 import random
-from collections import Counter
 
 import pytest
 from bench_file import bench
-from common import percentile
 from cost_model import Costs, Server, costs_line
 from fixture import ROOT, SHIPPED, script
 from inputs import BadInput, Requests, read_text
