@@ -33,6 +33,7 @@ if sys.version_info < (3, 10):
     sys.exit(f"Python 3.10 or newer is needed, and this is {sys.version.split()[0]}")
 
 UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|us)\b|%)")
+COLUMNS = 100  # of a sentence
 LONGEST_LINE = 1_500  # characters of an error
 LAB = Path(__file__).resolve().parent
 REQUESTS_FILE = default_requests()
@@ -147,7 +148,13 @@ def say_first(line):
 def say(text):
     """Print sentences in lines of at most 100 columns. A number is not torn from its unit."""
     text = UNIT.sub("\xa0", text)
-    print(textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False).replace("\xa0", " "))
+    print(textwrap.fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False).replace("\xa0", " "))
+
+
+def is_continued(line, following):
+    """Do these two lines belong to one text of say? They do where the next word found no room."""
+    word = UNIT.sub("\xa0", following).split(" ")[0]
+    return bool(line and word) and len(line) <= COLUMNS < len(line) + 1 + len(word)
 
 
 def run(main):

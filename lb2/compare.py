@@ -32,9 +32,9 @@ def main():
     print("Step 4: static against continuous")
     print(f"compare.txt: {line}", end="")
     fewer = by_iteration.iterations < by_batch.iterations
-    why = "one line of code." if fewer else "no slot was freed that others wanted."
-    say(f"Notice: {by_batch.iterations} iterations became {by_iteration.iterations}, "
-        f"for the same {sum(requests.output_tokens)} tokens: {why}")
+    became, why = ("became", "one line of code") if fewer else ("remain", "no slot was freed that others wanted")
+    say(f"Notice: {by_batch.iterations} iterations {became} {by_iteration.iterations}, "
+        f"for the same {sum(requests.output_tokens)} tokens: {why}.")
 
 
 if __name__ == "__main__":

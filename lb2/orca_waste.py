@@ -26,10 +26,9 @@ RATES_RPS = (1, 2, 4)
 MAX_BATCH = 8
 SLOTS = min(MAX_BATCH, FULL_LENGTH_SLOTS)
 HEADER = ["rate_rps", "batches", "mean_batch", "computed_tokens", "useful_tokens", "waste"]
-FORMULA = """\
-computed = B x Pmax + B x (Gmax - 1), summed over batches of B requests;
-           Pmax is the longest prompt of the batch, Gmax its longest output
-useful   = P + G - 1, summed over requests of prompt P and output G; waste = 1 - useful / computed"""
+FORMULAS = ["computed = B x Pmax + B x (Gmax - 1), summed over batches of B requests. Pmax is the longest prompt of the "
+            "batch, Gmax its longest output.",
+            "useful = P + G - 1, summed over requests of prompt P and output G. waste = 1 - useful / computed."]
 
 
 class Waste(NamedTuple):
@@ -142,7 +141,9 @@ def show(runs):
     print(f"The model has {PARAMETERS / 1e9:.2f} B parameters, {WEIGHT_BYTES / 1e9:.2f} GB in fp16. A token takes "
           f"{KV_BYTES_PER_TOKEN:,} bytes of KV,\nthe cache of keys and values; {CAPACITY_TOKENS:,} tokens fit beside "
           "the weights.")
-    print(f"orca_waste.csv:\n{aligned(HEADER, rows_of(runs))}{FORMULA}")
+    print(f"orca_waste.csv:\n{aligned(HEADER, rows_of(runs))}", end="")
+    for formula in FORMULAS:
+        say(formula)
     print("Where the time goes: shares of the GPU's time; mean seconds of a request")
     header = ["rate_rps", "padding", "rows in vain", "in line", "own batch time", "held until the batch ends"]
     lines = [

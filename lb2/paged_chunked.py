@@ -75,13 +75,16 @@ def print_notices(measured):
     ttft_ms = {budget: ttft / 1000 for budget, (ttft, _, _) in measured.items()}
     itl_ms = {budget: itl / 1000 for budget, (_, itl, _) in measured.items()}
     least, most = min(itl_ms, key=itl_ms.get), max(itl_ms, key=itl_ms.get)
-    say(f"Notice: p99 ITL is lowest at {name(least)}, {itl_ms[least]:.2f} ms, where p99 TTFT is "
-        f"{ttft_ms[least]:.2f} ms; highest at {name(most)}, {itl_ms[most]:.2f} ms, with "
-        f"{ttft_ms[most]:.2f} ms of TTFT.")
     falls = [name(budget) for before, budget in zip(BUDGETS, BUDGETS[1:]) if itl_ms[budget] < itl_ms[before]]
+    if itl_ms[least] == itl_ms[most]:
+        say(f"Notice: p99 ITL is {itl_ms[least]:.2f} ms at every budget.")
+    else:
+        say(f"Notice: p99 ITL is lowest at {name(least)}, {itl_ms[least]:.2f} ms, where p99 TTFT is "
+            f"{ttft_ms[least]:.2f} ms; highest at {name(most)}, {itl_ms[most]:.2f} ms, with "
+            f"{ttft_ms[most]:.2f} ms of TTFT.")
     if falls:
         say(f"A larger budget is not always a longer tail: p99 ITL falls on the way to {', '.join(falls)}.")
-    else:
+    elif itl_ms[least] != itl_ms[most]:
         say("The tail of ITL never falls as the budget grows.")
     quickest = min(ttft_ms, key=ttft_ms.get)
     say(f"p99 TTFT is lowest at {name(quickest)}, {ttft_ms[quickest]:.2f} ms.")

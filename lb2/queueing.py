@@ -68,7 +68,7 @@ def notice_at_capacity(requests, draws, max_num_seqs, costs):
     """Sentences on what the mean and the p99 of the waits say where the load reaches capacity."""
     n = len(requests.output_tokens)
     if n <= max_num_seqs:
-        return f"The {n} requests never fill {max_num_seqs} slots, so nobody waits for a slot at any rate."
+        return f"There are no more requests ({n}) than slots ({max_num_seqs}), so nobody waits for a slot at any rate."
     capacity = capacity_rps(requests, max_num_seqs, costs)
     waits_us, _ = waits_at(requests, draws, capacity, max_num_seqs, costs)
     mean_ms, p99_ms = sum(waits_us) / len(waits_us) / 1000, percentile(waits_us, 99) / 1000

@@ -26,6 +26,7 @@ from report_blocks import blocks, sentences
 from report_jobs import GIVEN, MADE, SCRIPTS, badge_of, inputs_of, jobs_of
 from report_page import Section, answer, page
 from report_run import play_all
+from sources import counted
 
 SECONDS = 300
 
@@ -83,9 +84,8 @@ def tune_headline(made, target_ms):
     target = f"a p99 TTFT of {target_ms:,.12g} ms"
     if not clients:
         return f"No number of clients meets {target}."
-    if clients == tried:
-        return f"{clients} clients or more at a time meet {target}."
-    return f"{clients} clients at a time meet {target}." if clients > 1 else f"1 client at a time meets {target}."
+    who = f"{counted(clients, 'client')}{' or more' if clients == tried else ''} at a time"
+    return f"{who} {'meets' if clients == 1 else 'meet'} {target}."
 
 
 def svgs(made, names):

@@ -6,11 +6,13 @@
             Block("words", "Notice: it grows.")]
 
 A table is csv, or columns that are two spaces apart. It is read by where its columns are blank, so
-that an empty cell stays an empty cell.
+that an empty cell stays an empty cell. A sentence of several lines is one again.
 """
 
 import re
 from typing import NamedTuple
+
+from command_line import is_continued
 
 PAIRS = re.compile(r"(?:[\w.]+: )?(\w+=\S*(?: \w+=\S*)*)")
 CAPTION = re.compile(r"[\w.]+\.csv\b.*:")
@@ -48,8 +50,13 @@ def cells_of(lines):
 
 def blocks(printed):
     """The Blocks of what a script printed, in its order."""
-    found, rows, caption = [], [], ""
+    found, rows, caption, before = [], [], "", ""
     for line in [*printed.splitlines(), ""]:
+        if is_continued(before, line):
+            found[-1] = Block("words", f"{found[-1].content} {line}")
+            before = line
+            continue
+        before = ""
         if is_row(line):
             rows.append(line)
             continue
@@ -63,6 +70,7 @@ def blocks(printed):
             found.append(Block("pairs", [tuple(pair.split("=", 1)) for pair in pairs[1].split()]))
         elif line.strip():
             found.append(Block("words", line.strip()))
+            before = line
     return found
 
 

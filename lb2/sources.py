@@ -40,7 +40,8 @@ class Trace(NamedTuple):
 
     def __str__(self):
         over = "" if self.arrivals_us is None else f" over {self.arrivals_us[-1] / 1e6:.1f} s"
-        return "; ".join([f"{len(self.requests.prompt_tokens)} requests{over} ({self.source})", *self.notes])
+        requests = counted(len(self.requests.prompt_tokens), "request", over)
+        return "; ".join([f"{requests} ({self.source})", *self.notes])
 
 
 def counted(number, noun, rest=""):

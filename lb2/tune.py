@@ -130,8 +130,9 @@ def main():
         return
     orders = (answer_in_random_order(requests, seed, up_to, target_ms, costs) for seed in range(ORDERS))
     answers = list(progress(orders, ORDERS))
-    say(f"Which requests share the first burst is an accident of the list's order: {ORDERS} random orders of it "
-        f"give {min(answers)} to {max(answers)}, median {median(answers):g}.")
+    low, high = min(answers), max(answers)
+    found = f"all give {low}" if low == high else f"give {low} to {high}, median {median(answers):g}"
+    say(f"Which requests share the first burst is an accident of the list's order: {ORDERS} random orders of it {found}.")
 
 
 if __name__ == "__main__":

@@ -161,6 +161,23 @@ def test_memory_in_blocks_worked_by_hand(monkeypatch):
     assert (reserved, used, deadlock_us) == (32, 21, None)
 
 
+def test_what_chunked_says_of_its_table(capsys):
+    def said(itls_us):
+        ttfts_us = [90_000, 80_000, 70_000, 60_000, 50_000, 40_000, 50_000]
+        budgets = paged_chunked.BUDGETS
+        paged_chunked.print_notices({budget: (ttft, itl, 0) for budget, ttft, itl in zip(budgets, ttfts_us, itls_us)})
+        return words(capsys.readouterr().out)
+
+    lowest = " p99 TTFT is lowest at 2048, 40.00 ms."
+    assert said([10_500] * 7) == "Notice: p99 ITL is 10.50 ms at every budget." + lowest
+    assert said([11_000, 11_000, 12_000, 13_000, 14_000, 15_000, 15_000]) == (
+        "Notice: p99 ITL is lowest at 64, 11.00 ms, where p99 TTFT is 90.00 ms; highest at 2048, 15.00 ms, with 40.00 ms "
+        "of TTFT. The tail of ITL never falls as the budget grows." + lowest)
+    assert said([12_000, 11_000, 12_000, 13_000, 19_000, 15_000, 15_000]) == (
+        "Notice: p99 ITL is lowest at 128, 11.00 ms, where p99 TTFT is 80.00 ms; highest at 1024, 19.00 ms, with 50.00 ms "
+        "of TTFT. A larger budget is not always a longer tail: p99 ITL falls on the way to 128, 2048." + lowest)
+
+
 def test_a_chunk_behind_cached_tokens_on_the_roofline():
     """2 P n + 4 L h (n^2 / 2 + n c) FLOPs, reads c and writes n tokens: SPEC's words with its own figures."""
     for n, c in ((1, 5000), (512, 0), (512, 512), (2048, 9000)):

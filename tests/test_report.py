@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 import report
 import report_run
+from command_line import say
 from common import percentile, percentile_of_counts
 from fixture import LAB, SHIPPED, files, heed_ctrl_c, script
 from report_blocks import Block, blocks, sentences
@@ -87,6 +88,19 @@ def test_the_first_block_is_the_answer(mine):
     assert facts["target"] == "p99 TTFT of 300 ms" and "not measured" in facts["costs"]
     assert facts["command"].startswith("python3 lb2/report.py --requests -mine & <yours> ")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"]) and facts["version"] == report.version()
+
+
+@pytest.mark.parametrize("clients, tried, headline", [
+    (0, 3, "No number of clients meets a p99 TTFT of 1,500 ms."),
+    (1, 3, "1 client at a time meets a p99 TTFT of 1,500 ms."),
+    (2, 3, "2 clients at a time meet a p99 TTFT of 1,500 ms."),
+    (3, 3, "3 clients or more at a time meet a p99 TTFT of 1,500 ms."),
+    (1, 1, "1 client or more at a time meets a p99 TTFT of 1,500 ms."),
+])
+def test_the_answer_in_one_sentence(tmp_path, clients, tried, headline):
+    (tmp_path / "tune.txt").write_text(f"target_ttft_ms=1500 max_concurrency={clients} throughput_at_target=9.00\n")
+    (tmp_path / "tune.csv").write_text("concurrency,mean_ttft_ms\n" + "1,2\n" * tried)
+    assert report.tune_headline(tmp_path, 1500.0) == headline
 
 
 def test_sentences_are_paragraphs_and_tables_are_tables(mine):
@@ -282,6 +296,23 @@ def alive(pid):
 
 
 # --- words and tables ---------------------------------------------------------------------------------------------
+
+
+def test_sentences_of_several_lines_are_one_again(capsys):
+    random = Random(8)
+    for _ in range(300):
+        words = [random.choice(["a", "p99", "20 ms", "5 %", "requests", "with max_num_seqs=3;", "x" * random.randrange(1, 90)])
+                 for _ in range(random.randrange(1, 60))]
+        said = [f"Notice: {' '.join(words)}.", "Another one."]
+        for sentence in said:
+            say(sentence)
+        assert sentences(blocks(capsys.readouterr().out)) in (said, [" ".join(said)])
+    say("A sentence that ends well before the end of a line.")
+    say("Another one.")
+    assert sentences(blocks(capsys.readouterr().out)) == [
+        "A sentence that ends well before the end of a line.", "Another one."]
+    long = "A line that no say has written is not joined with the next, however long it is: " + "word " * 9
+    assert sentences(blocks(f"{long}\nNext.\n")) == [long.strip(), "Next."]
 
 
 def test_blocks():

@@ -140,8 +140,18 @@ def test_step_6_says_where_the_p99_breaks_away(results, tmp_path):
     assert "Capacity is about 14.8 requests/s" in said and "the mean wait is 35 ms and the p99 418 ms" in said
     assert "how long the list is (100 requests)" in said
     alone = words(script("queueing", "--out", tmp_path, "--max-num-seqs", 100).stdout)
-    assert "The 100 requests never fill 100 slots, so nobody waits for a slot at any rate." in alone
+    assert "There are no more requests (100) than slots (100), so nobody waits for a slot at any rate." in alone
     assert "Capacity" in script("queueing", "--out", tmp_path, "--max-num-seqs", 99).stdout
+
+
+def test_what_steps_4_and_8_say_where_there_is_nothing_to_win(tmp_path):
+    path = tmp_path / "one.json"
+    path.write_text('[{"prompt_tokens": 100, "output_tokens": 5}]')
+    said = words(script("compare", "--requests", path, "--out", tmp_path).stdout)
+    assert said.endswith("Notice: 5 iterations remain 5, for the same 5 tokens: no slot was freed that others wanted.")
+    said = words(script("tune", "--requests", path, "--out", tmp_path).stdout)
+    assert said.endswith("an accident of the list's order: 20 random orders of it all give 1.")
+    assert "No upper edge found up to 1: every concurrency tried meets 200.00 ms." in said
 
 
 def test_the_scan_stops_at_the_first_miss():

@@ -51,7 +51,7 @@ def test_brief_is_one_line_a_file(tmp_path):
     assert script("traces", "--brief", *files).stdout == (
         "azure.csv: 2 requests over 0.5 s (Azure)\n"
         "burst.csv: 2 requests over 51.0 s (BurstGPT); 1 failed request left out\n")
-    assert script("traces", "--brief", "--first", 1, files[0]).stdout == "azure.csv: 1 requests over 0.0 s (Azure)\n"
+    assert script("traces", "--brief", "--first", 1, files[0]).stdout == "azure.csv: 1 request over 0.0 s (Azure)\n"
 
 
 def test_convert_writes_what_every_script_takes(tmp_path):
@@ -87,7 +87,7 @@ def test_what_a_step_does_not_use_is_said(tmp_path):
     assert said([{**record, "gap": 1}]).endswith("when they arrived is ignored here")
     assert said([{**record, "gap": 1,
                   "prefixes": [["a", 4]]}]).endswith("when they arrived and what their prompts share is ignored here")
-    assert said([{**record, "timestamp": 1}]) == 'requests.json: 1 requests (this lab); "timestamp" is not used'
+    assert said([{**record, "timestamp": 1}]) == 'requests.json: 1 request (this lab); "timestamp" is not used'
     assert "requests.json" not in said([record])
     assert script("cost", "--requests", PUBLIC / "timed_trace_seconds" / "trace.jsonl", "--out",
                   tmp_path).returncode == 0
