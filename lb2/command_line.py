@@ -152,9 +152,10 @@ def say(text):
 
 
 def is_continued(line, following):
-    """Do these two lines belong to one text of say? They do where the next word found no room."""
+    """Do these two lines that say printed hold one sentence? They do where its next word found no room."""
     word = UNIT.sub("\xa0", following).split(" ")[0]
-    return bool(line and word) and len(line) <= COLUMNS < len(line) + 1 + len(word)
+    within = bool(word) and not line.endswith((".", ":", "?"))
+    return within and len(line) <= COLUMNS < len(line) + 1 + len(word)
 
 
 def run(main):

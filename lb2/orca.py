@@ -16,7 +16,7 @@ import orca_homogeneous
 import orca_lecture
 import orca_reservation
 import orca_waste
-from command_line import run
+from command_line import run, say
 from common import save
 from inputs import BadInput
 from orca_model import ASSUMPTIONS
@@ -50,7 +50,7 @@ def main():
     texts |= orca_homogeneous.files(equal) | orca_reservation.files(runs)
     save(args.out, texts)
 
-    print(ASSUMPTIONS)
+    say(ASSUMPTIONS)
     orca_waste.show(wastes)
     orca_curves.show(curves)
     orca_homogeneous.show(equal)

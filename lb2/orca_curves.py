@@ -102,7 +102,7 @@ def main():
     args = arguments(__doc__).parse_args()
     curves = results(chosen_workload(args))
     save(args.out, files(curves))
-    print(ASSUMPTIONS)
+    say(ASSUMPTIONS)
     show(curves)
 
 

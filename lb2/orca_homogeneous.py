@@ -77,7 +77,7 @@ def main():
     args = arguments(__doc__).parse_args()
     equal = results(chosen_workload(args))
     save(args.out, files(equal))
-    print(ASSUMPTIONS)
+    say(ASSUMPTIONS)
     show(equal)
 
 

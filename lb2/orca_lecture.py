@@ -140,7 +140,7 @@ def main():
     args = arguments(__doc__).parse_args()
     workload = chosen_workload(args)
     results = played(workload)
-    print(ASSUMPTIONS)
+    say(ASSUMPTIONS)
     show(*results, workload)
 
 

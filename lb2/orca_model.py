@@ -37,7 +37,7 @@ OVERHEAD_US = 1_000  # assumed: kernel launches, sampling and scheduling, in eve
 
 ASSUMPTIONS = (
     "GPT-3 13B on one A100-40GB, by a roofline and not measured. Assumed: kernels reach "
-    f"{FLOP_SHARE:.0%} of its\nFLOP/s and {BANDWIDTH_SHARE:.0%} of its bandwidth, an iteration costs "
+    f"{FLOP_SHARE:.0%} of its FLOP/s and {BANDWIDTH_SHARE:.0%} of its bandwidth, an iteration costs "
     f"{OVERHEAD_US / 1000:g} ms on top, {MEMORY_SHARE:.0%} of its memory is usable."
 )  # every demo begins with it
 

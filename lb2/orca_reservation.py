@@ -191,7 +191,7 @@ def main():
     refuse_longer_than_declared(args.requests, workload.requests.output_tokens)
     runs = results(workload)
     save(args.out, files(runs))
-    print(ASSUMPTIONS)
+    say(ASSUMPTIONS)
     show(runs, workload.requests.output_tokens)
 
 

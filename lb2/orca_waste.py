@@ -138,9 +138,9 @@ def files(runs):
 
 def show(runs):
     print("Demo 1: what request-level batching computes in vain")
-    print(f"The model has {PARAMETERS / 1e9:.2f} B parameters, {WEIGHT_BYTES / 1e9:.2f} GB in fp16. A token takes "
-          f"{KV_BYTES_PER_TOKEN:,} bytes of KV,\nthe cache of keys and values; {CAPACITY_TOKENS:,} tokens fit beside "
-          "the weights.")
+    say(f"The model has {PARAMETERS / 1e9:.2f} B parameters, {WEIGHT_BYTES / 1e9:.2f} GB in fp16. A token takes "
+        f"{KV_BYTES_PER_TOKEN:,} bytes of KV, the cache of keys and values; {CAPACITY_TOKENS:,} tokens fit beside "
+        "the weights.")
     print(f"orca_waste.csv:\n{aligned(HEADER, rows_of(runs))}", end="")
     for formula in FORMULAS:
         say(formula)
@@ -184,7 +184,7 @@ def main():
     args = arguments(__doc__).parse_args()
     runs = results(chosen_workload(args))
     save(args.out, files(runs))
-    print(ASSUMPTIONS)
+    say(ASSUMPTIONS)
     show(runs)
 
 

@@ -88,6 +88,11 @@ def tune_headline(made, target_ms):
     return f"{who} {'meets' if clients == 1 else 'meet'} {target}."
 
 
+def answer_first(words):
+    """The sentences of plan.py with its answer to the first question before what it rests on."""
+    return sorted(words, key=lambda sentence: not sentence.startswith("Open loop: "))
+
+
 def svgs(made, names):
     return [(made / name).read_text(encoding="ascii") for name in names if (made / name).exists()]
 
@@ -99,7 +104,7 @@ def answers(results, made, target_ms):
     found = []
     if "plan" in results:
         (planned,) = results["plan"]
-        words = ["What load may these requests become?", *sentences(blocks(planned.printed))]
+        words = ["What load may these requests become?", *answer_first(sentences(blocks(planned.printed)))]
         found.append(answer(words, svgs(made, ["plan.svg"]), [planned.trouble] if planned.trouble else []))
     tuned, *_ = results["tune"]
     if tuned.trouble:
