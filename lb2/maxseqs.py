@@ -18,8 +18,11 @@ KV_BLOCKS, BLOCK_TOKENS = 599, 16  # the cache of the third lab: 599 blocks of 1
 
 
 def requests_that_fit(requests):
-    """How many average requests fit into that cache at their full length; each takes whole blocks."""
-    blocks = [-(-(prompt + output) // BLOCK_TOKENS) for prompt, output in zip(*requests)]
+    """How many average requests fit into that cache at their full length; each takes whole blocks.
+
+    The last token of an answer is never read again, so it is not kept.
+    """
+    blocks = [-(-(prompt + output - 1) // BLOCK_TOKENS) for prompt, output in zip(*requests)]
     return KV_BLOCKS * len(blocks) // sum(blocks)
 
 
@@ -36,8 +39,9 @@ def main():
     print(f"maxseqs.txt: {line}", end="")
     say(f"Notice: {result.peak_running} of {args.max_num_seqs} allowed ran together, "
         f"{len(requests.output_tokens)} wanted to; {throughput_tps(requests, result):.2f} tokens/s.")
+    room = requests_that_fit(requests)
     say(f"KV decides the limit: a cache of {KV_BLOCKS} blocks of {BLOCK_TOKENS} tokens, as in the third lab, has room "
-        f"for {requests_that_fit(requests)} average requests at their full length.")
+        f"for {room} average request{'' if room == 1 else 's'} at full length.")
 
 
 if __name__ == "__main__":

@@ -116,9 +116,10 @@ def test_the_target_is_written_as_it_was_given(tmp_path):
 
 
 def test_the_cache_of_step_5_is_the_third_labs():
-    """(100, 60) takes 10 blocks and (1, 16) takes 2: 599 blocks hold 599 / 6 = 99 of an average request."""
+    """(100, 61) keeps 160 tokens in 10 blocks and (1, 17) 17 in 2: 599 blocks hold 599 / 6 = 99 of an average request."""
     assert (maxseqs.KV_BLOCKS, maxseqs.BLOCK_TOKENS) == (paged_preemption.KV_BLOCKS, paged_preemption.BLOCK_SIZE)
-    assert maxseqs.requests_that_fit(Requests([100, 1], [60, 16])) == 99
+    assert maxseqs.requests_that_fit(Requests([100, 1], [61, 17])) == 599 * 2 // 12 == 99
+    assert maxseqs.requests_that_fit(Requests([100], [60])) == 59 and maxseqs.requests_that_fit(Requests([9999], [1])) == 0
 
 
 def test_capacity_worked_by_hand():
@@ -144,11 +145,15 @@ def test_step_6_says_where_the_p99_breaks_away(results, tmp_path):
     assert "Capacity" in script("queueing", "--out", tmp_path, "--max-num-seqs", 99).stdout
 
 
-def test_what_steps_4_and_8_say_where_there_is_nothing_to_win(tmp_path):
+def test_what_the_steps_say_of_one_request(tmp_path):
     path = tmp_path / "one.json"
     path.write_text('[{"prompt_tokens": 100, "output_tokens": 5}]')
     said = words(script("compare", "--requests", path, "--out", tmp_path).stdout)
     assert said.endswith("Notice: 5 iterations remain 5, for the same 5 tokens: no slot was freed that others wanted.")
+    path.write_text('[{"prompt_tokens": 9000, "output_tokens": 500}]')
+    said = words(script("maxseqs", "--requests", path, "--out", tmp_path).stdout)
+    assert said.endswith("has room for 1 average request at full length.")
+    path.write_text('[{"prompt_tokens": 100, "output_tokens": 5}]')
     said = words(script("tune", "--requests", path, "--out", tmp_path).stdout)
     assert said.endswith("an accident of the list's order: 20 random orders of it all give 1.")
     assert "No upper edge found up to 1: every concurrency tried meets 200.00 ms." in said
