@@ -31,6 +31,7 @@ override REQUESTS := $(value REQUESTS)
 override COSTS := $(value COSTS)
 override DIR := $(value DIR)
 PYTHON ?= python3
+unexport PYTHONSAFEPATH  # with it, a script does not find the modules beside it
 export PYTHON OUT REQUESTS COSTS DIR
 
 INTO = $${OUT:+--out="$$OUT"}

@@ -77,7 +77,7 @@ def draw_queue(max_num_seqs, n, capacity, noted_rps, points):
         text(MARGIN, 68, f"Poisson arrivals, continuous batching, {max_num_seqs} slots"),
         f'<rect class="zone" x="{MARGIN}" y="83" width="14" height="14"/>',
         text(MARGIN + 22, 96, "never catches up: more comes than is served" if n > max_num_seqs else
-             f"never catches up; but requests ({n}) never outnumber the slots"),
+             "never catches up; but no request waits for a slot"),
         f'<rect class="zone" x="{x.at(capacity):.2f}" y="160" width="{x.end - x.at(capacity):.2f}" height="240"/>',
         draw(panel,
              axes(panel, "requests per second", "wait, ms, log scale" if max(waits_ms) else "", rise=34),

@@ -37,6 +37,7 @@ FIGURES = {  # as the tables call it: in a list of summaries, in a vLLM result
     "p99_itl_ms": ("p99_itl", "p99_itl_ms"),
     "throughput_tps": ("tps", "output_throughput"),
 }
+MOST_REQUESTS = 1_000_000  # of a load of which only means are known
 WAVES, LEAST_REQUESTS = 10, 100  # requests of a point that does not say how many: so many for each client
 SEED = 0  # of arrivals that are not known
 
@@ -181,8 +182,8 @@ def figures_of(where, measured, place):
 def load_of_result(where, record, name):
     """The Load of a result of vllm bench serve, or sglang's, without its requests."""
     count = record.get("completed") or record.get("num_prompts")
-    if not is_count(count):
-        raise BadInput(f"{where}: completed: expected a number of requests, found {shown(count)}")
+    if not is_count(count) or count > MOST_REQUESTS:
+        raise BadInput(f"{where}: completed: expected 1 to {MOST_REQUESTS:,} requests, found {shown(count)}")
     means = []
     for key in ("total_input_tokens", "total_output_tokens"):
         if not is_count(record.get(key)) or record[key] < count:
@@ -192,7 +193,7 @@ def load_of_result(where, record, name):
     rate = float("inf") if rate in (None, "inf", "Infinity") else rate
     if clients is not None and not is_count(clients):
         raise BadInput(f"{where}: max_concurrency: expected a whole number or null, found {shown(clients)}")
-    if isinstance(rate, str) or not rate > 0:
+    if rate != float("inf") and not (is_number(rate) and 1e-6 <= rate <= MOST):
         raise BadInput(f"{where}: request_rate: expected requests per second or inf, found {shown(rate)}")
     figures = figures_of(where, record, 1)
     return load_of_means(name, count, *means, clients if rate == float("inf") else None, rate, figures)
@@ -266,6 +267,8 @@ def load_of_point(text):
         raise BadInput(f"{where}: expected figures such as p50_ttft_ms, p50_tpot_ms and tps, found none")
     clients = int(values["clients"]) if "clients" in values else None
     count = int(values.get("requests", max(LEAST_REQUESTS, WAVES * (clients or 0))))
+    if count > MOST_REQUESTS:
+        raise BadInput(f"{where}: expected at most {MOST_REQUESTS:,} requests, found {count:,}; give requests=")
     name = f"{clients} clients" if clients else f"{values['rps']:g}/s"
     return load_of_means(name, count, int(values["prompt"]), int(values["output"]), clients, values.get("rps"), figures)
 

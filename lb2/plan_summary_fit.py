@@ -26,6 +26,7 @@ from plan_fit import solved
 from plan_processes import cores, in_processes
 from plan_summary import predicted_figures
 
+MOST_TOKENS = 1_000_000  # of a prompt or an output: each load is played some hundred times
 MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known
 TOLERANCE = {  # the error that counts as one: medians and means are steadier than the 99th percentile
     "p50_ttft_ms": 0.15, "mean_ttft_ms": 0.15, "p99_ttft_ms": 0.20,
@@ -282,6 +283,10 @@ def fitted(loads, server):
     """
     if len(loads) < 2:
         raise BadInput(f"summaries of two loads or more are needed to fit costs, found {len(loads)}")
+    for load in loads:
+        longest = max(*load.prompt_tokens, *load.output_tokens)
+        if longest > MOST_TOKENS:
+            raise BadInput(f"{load.name}: expected requests of at most {MOST_TOKENS:,} tokens, found {longest:,}")
     if not any(name in TOLERANCE for load in loads for name in load.figures):
         raise BadInput("the loads have no figure that can be fitted: TTFT, TPOT or throughput")
     points = points_of(loads, server.max_num_seqs)

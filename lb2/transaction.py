@@ -42,20 +42,27 @@ def stage_in(out):
 def move_up(stage, out):
     """Replace the files of out by those of the stage. Raises BadInput or OSError, and then nothing has changed."""
     names = sorted(path.name for path in stage.iterdir())
-    old = Path(tempfile.mkdtemp(prefix=".lab.", dir=out))
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    folder = os.open(out, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)  # before anything is looked at: another run may be moving its files
-        for name in names:
-            refuse_what_is_no_file(out / name)
-        replace_all(names, stage, out, old)
+        with locked(out), tempfile.TemporaryDirectory(prefix=".lab.", dir=out, ignore_cleanup_errors=True) as old:
+            for name in names:  # looked at under the lock: another run may be moving its files
+                refuse_what_is_no_file(out / name)
+            replace_all(names, stage, out, Path(old))
     except OSError as error:
         raise OSError(error.errno, error.strerror, error.filename or str(out)) from None
     finally:
-        os.close(folder)
-        shutil.rmtree(old, ignore_errors=True)
         signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+
+
+@contextmanager
+def locked(folder):
+    """No other run moves files into the folder meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def refuse_what_is_no_file(path):

@@ -61,6 +61,7 @@ OPTIONS = [
 PATHS = ["nothing", "folder", "loop", "dangling", "file/below", "x" * 300, "x/" * 3000, "", ".", "/dev/null/x", "caf\udce9",
          "/proc/self/nothing", "new/er"]
 
+POINT = "clients=4 prompt=100 output=20 p50_ttft_ms=34 p50_tpot_ms=8.7 tps=400 requests=8"
 CONVERTED = ["a.json", "new/er.json", "folder", "file/below", "x" * 300, "caf\udce9", "", "."]  # --convert overwrites
 
 
@@ -138,7 +139,15 @@ def seeds():
                "system_tokens,ttft_off_p50_ms,ttft_on_p50_ms,ratio\n0,20.50,20.50,1.000\n256,33.30,20.50,1.624\n",
                "max_num_batched_tokens,p99_ttft_ms,p99_itl_ms,throughput_tps\n64,9000.00,20.00,300.00\n"
                "unlimited,300.00,50.00,900.00\n"]
-    return {"requests": requests + runs, "runs": runs, "costs": costs, "cases": cases, "results": results}
+    loads = [{"name": "c2", "clients": 2, "prompt": [10, 20, 15], "output": [5, 6, 9], "measured": {"p50_ttft": 30, "tps": 90}},
+             {"name": "r5", "clients": None, "prompt": [90, 20, 15], "output": [50, 6, 9], "arrivals_ms": [0, 50, 900.5],
+              "measured": {"p50_ttft": 35, "p99_ttft": 60, "p50_tpot": 9.5, "tps": 80.5}}]
+    result = {"completed": 4, "total_input_tokens": 400, "total_output_tokens": 40, "max_concurrency": 2,
+              "request_rate": "inf", "output_throughput": 99.5, "median_ttft_ms": 20.5, "p99_ttft_ms": 30.0}
+    open_loop = {**result, "max_concurrency": None, "request_rate": 3.5, "median_tpot_ms": 9.1}
+    summaries = [json.dumps(loads), json.dumps(loads[::-1]), json.dumps(result), json.dumps(open_loop)]
+    return {"requests": requests + runs, "runs": runs, "costs": costs, "cases": cases, "results": results,
+            "summaries": summaries}
 
 
 # --- damage ---------------------------------------------------------------------------------------
@@ -301,11 +310,19 @@ def options_of(random, parser, files, name):
         words += ["--only", random.choice(("steps.svg", "slots.svg", "queue.svg", "tune.svg", "ttft.svg", "waste.svg",
                                            "deadlock.svg", "prefix.svg", "chunked.svg"))]
     if name == "plan_measured":
-        words += ["--predict", *random.sample(files["runs"], 1)]
+        runs = files[random.choice(("runs", "runs", "summaries"))]
+        words += ["--predict", random.choice(runs) + random.choice(("", "", "", ":c2", ":1", ":7", ":"))]
         words += ["--costs", random.choice(files["costs"])] if random.random() < 0.5 else [
-            "--calibrate", random.choice(files["runs"])]
+            "--calibrate", random.choice(runs), random.choice(runs)]
+    summed = name == "plan_calibrate" and random.random() < 0.4
+    if summed:
+        words += random.choices(files["summaries"], k=random.randrange(4))
+        for _ in range(random.randrange(4)):
+            words += ["--point", random.choice(TEXTS)(random, POINT) if random.random() < 0.4 else POINT]
     for action in parser._actions:
         flag = action.option_strings[-1:]
+        if summed and action.dest == "benches" and random.random() < 0.8:
+            continue  # detailed results beside summaries are a mistake of its own
         kind = {"--requests": "requests", "files": "requests", "benches": "runs", "--calibrate": "runs", "--replay": "cases",
                 "--predict": "runs", "--costs": "costs", "--results": "results"}.get(flag[0] if flag else action.dest)
         if kind == "results":

@@ -419,7 +419,7 @@ def test_failed_requests_are_left_out_and_said():
     whole = found(record).costs
     record["output_lens"][3], record["ttfts"][3], record["itls"][3], record["errors"][3] = 0, 0.0, [], "refused"
     assert "run: 1 failed request left out: the load that they made is not known." in said_of(record)
-    assert found(record).costs == pytest.approx(whole, rel=0.01, abs=1)
+    assert found(record).costs[:6] == pytest.approx(whole[:6], rel=0.01, abs=1)
 
 
 def test_a_hundred_thousand_gaps_are_enough(monkeypatch):

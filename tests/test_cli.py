@@ -12,7 +12,8 @@ import time
 import command_line
 import inputs
 import pytest
-from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script
+from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, make_command,
+                     script)
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}
 
@@ -436,6 +437,12 @@ def test_an_interrupted_make_all_leaves_nothing_that_looks_done(tmp_path):
     assert process.returncode != 0
     assert list(out.iterdir()) == []
     assert b"Traceback" not in errors
+
+
+def test_make_finds_the_modules_beside_a_script_in_any_environment(tmp_path):
+    command, environment = make_command("static", f"OUT={tmp_path}")
+    done = subprocess.run(command, capture_output=True, env={**environment, "PYTHONSAFEPATH": "1"})
+    assert (done.returncode, done.stderr, list(files(tmp_path))) == (0, b"", ["static.txt"])
 
 
 def test_make_clean_takes_the_results_and_nothing_else(tmp_path, monkeypatch):

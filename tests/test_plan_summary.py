@@ -98,6 +98,16 @@ def test_one_load_is_refused():
         plan_summary_fit.fitted([load_of(4, Costs(), True, 5)], SERVER)
 
 
+def test_loads_that_tell_no_step_are_refused():
+    load = load_of(4, Costs(), True, 5)
+    gaps_only = load._replace(figures={"p50_itl_ms": 8.0, "p99_itl_ms": 9.0})
+    with pytest.raises(BadInput, match="the loads have no figure that can be fitted: TTFT, TPOT or throughput"):
+        plan_summary_fit.fitted([gaps_only, gaps_only], SERVER)
+    for change in ({"prompt_tokens": [1_000_001] * 5}, {"output_tokens": [1_000_001] * 5}):
+        with pytest.raises(BadInput, match="c4: expected requests of at most 1,000,000 tokens, found 1,000,001"):
+            plan_summary_fit.fitted([load, load._replace(**change)], SERVER)
+
+
 # --- what is read ---------------------------------------------------------------------------------
 
 
@@ -119,6 +129,7 @@ def test_a_point():
     ("clients=1.5 prompt=1 output=1 tps=3", "expected a whole number, found 1.5"),
     ("clients=0 prompt=1 output=1 tps=3", "expected a number from 0.000001"),
     ("clients=nan prompt=1 output=1 tps=3", "expected a number from 0.000001"),
+    ("clients=100001 prompt=1 output=1 tps=3", "expected at most 1,000,000 requests, found 1,000,010; give requests="),
 ])
 def test_a_bad_point_is_refused(text, says):
     with pytest.raises(BadInput, match=says) as refused:
@@ -172,10 +183,14 @@ def test_a_result_without_its_requests(tmp_path):
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"completed": 0, "num_prompts": None}, "completed: expected a number of requests"),
+    ({"completed": 0, "num_prompts": None}, "completed: expected 1 to 1,000,000 requests"),
+    ({"completed": 1_000_001, "total_input_tokens": 10**8, "total_output_tokens": 10**8}, "found 1000001"),
     ({"total_input_tokens": None}, "total_input_tokens: expected a token or more"),
     ({"max_concurrency": "2"}, "max_concurrency: expected a whole number or null"),
     ({"request_rate": "fast"}, "request_rate: expected requests per second or inf"),
+    ({"request_rate": [2]}, "request_rate: expected requests per second or inf"),
+    ({"request_rate": 0}, "request_rate: expected requests per second or inf"),
+    ({"request_rate": 10**400}, "request_rate: expected requests per second or inf"),
 ])
 def test_a_bad_result_is_refused(tmp_path, change, says):
     with pytest.raises(BadInput, match=says):
