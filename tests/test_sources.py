@@ -185,7 +185,8 @@ def test_every_source(tmp_path, what, how):
     assert trace.requests == Requests(prompts, outputs)
     assert (trace.source, trace.arrivals_us) == (source, arrivals_us)
     over = "" if arrivals_us is None else f" over {arrivals_us[-1] / 1e6:.1f} s"
-    assert str(trace) == f"{len(prompts)} requests{over} ({source}){notes}"
+    requests = "1 request" if len(prompts) == 1 else f"{len(prompts)} requests"
+    assert str(trace) == f"{requests}{over} ({source}){notes}"
     assert trace.left_out == sum(int(note.split()[0]) for note in notes.split("; ")[1:] if note.endswith("left out"))
 
 
