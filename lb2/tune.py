@@ -77,6 +77,8 @@ def verdict(best, best_by_mean, points, target_ms):
         return f"Infeasible: one request at a time already has a p99 TTFT of {points[0].p99_ttft_ms:.2f} ms."
     if best is points[-1]:
         return f"No upper edge found up to {best.concurrency}: every concurrency tried meets {target_ms:.2f} ms."
+    if best_by_mean is best:
+        return f"Notice: at p99 the target allows {best.concurrency}, and the mean TTFT promises no more."
     if not best_by_mean:
         return f"Notice: at p99 the target allows {best.concurrency}; the mean TTFT of one at a time misses it already."
     return (

@@ -145,6 +145,77 @@ def test_step_6_says_where_the_p99_breaks_away(results, tmp_path):
     assert "Capacity" in script("queueing", "--out", tmp_path, "--max-num-seqs", 99).stdout
 
 
+THREE = [{"prompt_tokens": 20, "output_tokens": 1}, {"prompt_tokens": 40, "output_tokens": 3},
+         {"prompt_tokens": 60, "output_tokens": 2}]
+PLAN_SAYS = ("plan.py answers the same question for a server with a token budget, which spreads the prefill of a burst over "
+             "several steps, and with asynchronous scheduling: its number is another. Which requests share the first burst is "
+             "an accident of the list's order: 20 random orders of it ")
+SAID_OF_THREE = [
+    ("static --batch-size 2",  # 3 + 3 x 8 ms for the first two, 3 + 2 x 8 for the third: 46 ms
+     "Step 1: the batches batch requests shortest longest = iterations held slot_util 0 2 1 3 0.6667 1 1 2 2 0.5000 "
+     "Step 2: their measures, 2 slots static.txt: total_steps=5 throughput_tps=130.43 slot_util=0.6000 "
+     "Notice: 40% of the slots stood idle: empty, or held until the longest request of their batch ended."),
+    ("continuous --max-num-seqs 2",  # tokens at 11, 22 and 30 ms
+     "Step 3: continuous batching, 2 slots continuous.txt: total_steps=3 throughput_tps=200.00 slot_util=1.0000 "
+     "Notice: 0% of the slots stood idle, and only when fewer requests than slots were left."),
+    ("compare --batch-size 2",
+     "Step 4: static against continuous compare.txt: static_tps=130.43 continuous_tps=200.00 speedup=1.533 "
+     "Notice: 5 iterations became 3, for the same 6 tokens: one line of code."),
+    ("maxseqs --max-num-seqs 2",  # 2 + 3 + 4 blocks
+     "Step 5: a limit on running sequences maxseqs.txt: max_num_seqs=2 peak_running=2 "
+     "Notice: 2 of 2 allowed ran together, 3 wanted to; 200.00 tokens/s. KV decides the limit: a cache of 599 blocks of 16 "
+     "tokens, as in the third lab, has room for 199 average requests at full length."),
+    ("cost",
+     "Step 7: prefill and decode cost.txt: total_prefill_ms=6.00 total_decode_ms=48.00 decode_share=0.8889 "
+     "Notice: served alone, 88.9% of the time is decode. Continuous batching in 16 slots shares its passes; of its time "
+     "decode is 0.8000."),  # 24 of 30 ms
+    ("tune --target-ttft-ms 11",  # 9, 10 and 11 ms one by one; 11, 11 and 11 ms by two; 14 ms all at once
+     "Step 8: the largest concurrency that meets the target "
+     "tune.txt: target_ttft_ms=11 max_concurrency=2 throughput_at_target=200.00 "
+     "Notice: at p99 the target allows 2, and the mean TTFT promises no more. "
+     "Throughput alone would pick 2 to 3 clients: 200.00 tokens/s, at a p99 TTFT of 11.00 to 14.00 ms. "
+     + PLAN_SAYS + "give 1 to 2, median 1."),
+    ("tune --target-ttft-ms 10.5",
+     "Step 8: the largest concurrency that meets the target "
+     "tune.txt: target_ttft_ms=10.5 max_concurrency=0 throughput_at_target=0.00 "
+     "Infeasible: one request at a time already has a p99 TTFT of 10.98 ms. "
+     "Throughput alone would pick 2 to 3 clients: 200.00 tokens/s, at a p99 TTFT of 11.00 to 14.00 ms. "
+     + PLAN_SAYS + "all give 0."),
+    ("tune --target-ttft-ms 14",
+     "Step 8: the largest concurrency that meets the target "
+     "tune.txt: target_ttft_ms=14 max_concurrency=3 throughput_at_target=200.00 "
+     "No upper edge found up to 3: every concurrency tried meets 14.00 ms. " + PLAN_SAYS + "all give 3."),
+]
+
+
+@pytest.mark.parametrize("command, said", SAID_OF_THREE)
+def test_what_a_step_says_of_three_requests(tmp_path, command, said):
+    """Of 20, 40 and 60 prompt tokens (1, 2 and 3 ms) and 1, 3 and 2 output tokens: worked by hand, whole."""
+    path = tmp_path / "three.json"
+    path.write_text(json.dumps(THREE))
+    step, *options = command.split()
+    assert words(script(step, "--requests", path, "--out", tmp_path, *options).stdout) == said
+
+
+def test_what_step_6_says_of_one_rate_and_of_two(tmp_path):
+    """An average request takes 2 ms of prefill and 2 passes of 8 ms, shared by 2: capacity is 100 requests/s."""
+    path = tmp_path / "three.json"
+    path.write_text(json.dumps(THREE))
+    run_of = ["queueing", "--requests", path, "--out", tmp_path, "--max-num-seqs", 2, "--rps"]
+    said = words(script(*run_of, 1, 100).stdout)
+    low, high = read_rows(tmp_path / "queue.csv")
+    assert said.startswith("Step 6: the queue as load grows queue.csv: rps,avg_queue,p99_wait_ms 1,0.000,0.000 100,")
+    assert (f"Notice: from 1 to 100 requests/s the mean queue goes from 0.000 to {high['avg_queue']} requests, and the p99 "
+            f"wait from 0.000 to {high['p99_wait_ms']} ms. Capacity is about 100 requests/s, when all 2 slots are busy. At "
+            f"that rate the mean wait is 2 ms and the p99 {float(high['p99_wait_ms']):.0f} ms. Beyond it the queue grows as "
+            "long as requests arrive, so the p99 there is a matter of how long the list is (3 requests).") in said
+    assert list(low.values()) == ["1", "0.000", "0.000"]
+    said = words(script(*run_of, 20).stdout)
+    (only,) = read_rows(tmp_path / "queue.csv")
+    assert (f"Notice: at 20 requests/s {only['avg_queue']} requests wait on average, and the p99 wait is "
+            f"{only['p99_wait_ms']} ms. Capacity is about") in said
+
+
 def test_what_the_steps_say_of_one_request(tmp_path):
     path = tmp_path / "one.json"
     path.write_text('[{"prompt_tokens": 100, "output_tokens": 5}]')
