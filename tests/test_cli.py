@@ -12,7 +12,7 @@ import time
 import command_line
 import inputs
 import pytest
-from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script
+from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script, started
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}
 
@@ -210,7 +210,7 @@ def test_scripts_run_from_anywhere_with_any_path(tmp_path):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_help_says_what_is_answered_and_written(name):
-    done = script(name, "--help")
+    done = started(name, "--help")
     assert done.returncode == 0
     assert "?" in done.stdout.split("\n\n")[1].splitlines()[0], "the help opens with the question"
     assert "writes" in done.stdout and "default:" in done.stdout

@@ -26,7 +26,7 @@ import static
 import svg
 from common import percentile
 from cost_model import Costs
-from fixture import LAB, SHIPPED, files, read_pairs, script
+from fixture import LAB, SHIPPED, files, read_pairs, script, started
 from inputs import BadInput, Requests
 from orca_reservation import CAPACITY_TOKENS
 from orca_workload import RECORDED, Workload, load_workload
@@ -521,7 +521,7 @@ def test_own_requests_never_overwrite_the_committed_pictures(tmp_path):
     for options in (["--requests", tmp_path / "mine.json"], ["--first", 3], ["--target-ttft-ms", 100]):
         assert draw(*options) == (["my_pictures"], f"Pictures in {lab / 'my_pictures'}:")
     assert draw("--first", 3, "--out", lab / "elsewhere")[0] == ["elsewhere"]
-    assert "lb2/my_pictures" in script("pictures", "--help").stdout
+    assert "lb2/my_pictures" in started("pictures", "--help").stdout
 
 
 def test_a_bad_file_draws_nothing(tmp_path):
