@@ -4,13 +4,16 @@ import csv
 import json
 import random
 
+import picture_measured
+import plan_measured
 import pytest
 from bench_file import bench
 from cost_model import Costs, Server, costs_line
-from fixture import ROOT, SHIPPED, script
+from fixture import LAB, ROOT, SHIPPED, script
 from inputs import BadInput, Requests, read_text
 from plan_bench import load_benches
 from plan_measured import RECORDED, Comparison, cells, error_table, result_of, worst_first
+from picture_reader import assert_legible, marks, panel_of
 from plan_play import MEASURES, measured, predicted
 
 PLAIN = Costs(50, 8_000, 50, 5_000)
@@ -35,10 +38,16 @@ def rows(path):
 # --- the recorded servers -------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def results():
+    """{name: the Result of a recorded server}."""
+    return {server.name: result_of(server) for server in RECORDED}
+
+
 @pytest.mark.parametrize("recorded", RECORDED[:3], ids=[server.name for server in RECORDED[:3]])
-def test_the_clocked_servers_are_predicted(recorded):
+def test_the_clocked_servers_are_predicted(results, recorded):
     """One run calibrates, the others are predicted; the run itself, too."""
-    result = result_of(recorded)
+    result = results[recorded.name]
     for row in result.rows:
         assert abs(row.error_percent) <= LIMITS.get(row.measure, 5), row
     roles = {row.run: row.role for row in result.rows}
@@ -59,6 +68,29 @@ def test_the_wrong_scheduler_misses_the_ttft():
     errors = {(row.run, row.measure): row.error_percent for row in result.rows}
     assert -35 < errors["async_c04", "p50_ttft_ms"] < -10 and abs(errors["async_c04", "p50_itl_ms"]) < 1
     assert "scheduling=synchronous" in result.settings
+
+
+def test_the_committed_pictures_show_the_errors(results, tmp_path):
+    """Each error of measured.csv is at its place, and calibrated runs are hollow; a picture of other runs is legible."""
+    plan_measured.report(list(results.values()), tmp_path)
+    table = rows(tmp_path / "measured.csv")
+    for name, servers in (("clocked.svg", ("async", "roofline", "sync")), ("measured.svg", ("cpu",))):
+        x, _, series = panel_of((LAB / "pictures" / name).read_text(), "error")
+        drawn = [row for row in table if row["server"] in servers]
+        for row in drawn:
+            kind = "hollow" if row["role"] == "calibrated" else "mark"
+            elements = series[f"{row['measure']} {row['run']}"]
+            assert elements[0].get("class") == kind
+            ((at, _),) = marks(elements, (kind,))
+            assert x.is_at(at, row["error_percent"])
+        assert len(drawn) > 20
+    assert_legible(picture_measured.draw_measured(*picture_measured.measured_data(("async", "sync"), table)))
+
+
+def test_a_picture_without_a_file_is_of_runs_calibrated_anew(results):
+    drawn, calibrated, noise_percent = picture_measured.measured_data(("sync",))
+    assert calibrated == {"sync_c16"} and noise_percent == RECORDED[2].noise_percent
+    assert sorted(drawn) == sorted((row.run, row.measure, row.measured, row.predicted) for row in results["sync"].rows)
 
 
 def test_what_was_measured_is_what_vllm_says_of_it():

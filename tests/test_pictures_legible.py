@@ -135,8 +135,7 @@ def test_any_measured_runs(runs):
     assert_legible(picture_measured.draw_measured(rows, ["closed_00"], 20))
 
 
-def test_the_recorded_runs():
-    assert_legible(picture_measured.draw_measured(*picture_measured.measured_data(("async", "sync"))))
+def test_steps():
     assert_legible(picture_steps.draw_steps(picture_steps.steps_data()))
 
 
