@@ -27,6 +27,7 @@ import svg
 from common import percentile, table
 from cost_model import Costs
 from fixture import LAB, SHIPPED, files, read_pairs, script, started
+from forked import run_forked
 from inputs import BadInput, Requests
 from orca_reservation import CAPACITY_TOKENS
 from orca_workload import RECORDED, Workload, load_workload
@@ -500,8 +501,7 @@ def test_own_requests_never_overwrite_the_committed_pictures(tmp_path):
     (tmp_path / "mine.json").write_text('[{"prompt_tokens": 10, "output_tokens": 3}]')
 
     def draw(*options):
-        command = [sys.executable, str(lab / "pictures.py"), "--only", "slots.svg", *map(str, options)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = run_forked([str(lab / "pictures.py"), "--only", "slots.svg", *map(str, options)], tmp_path)
         assert done.returncode == 0, done.stderr
         found = sorted(path.parent.name for path in lab.glob("*/slots.svg"))
         for path in lab.glob("*/slots.svg"):
