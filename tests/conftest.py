@@ -1,7 +1,29 @@
-"""The tests heed Ctrl-C wherever they run: a shell starts what runs in the background with the signal ignored."""
+"""The tests heed Ctrl-C wherever they run, and two processes can share them: see tests/run."""
 
+import functools
 import signal
+from pathlib import Path
+
+
+def pytest_addoption(parser):
+    parser.addoption("--claim-in", type=Path, metavar="DIR", help="run the test files that nobody has claimed in DIR")
 
 
 def pytest_configure(config):
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in the background ignore it
+
+
+def pytest_runtest_protocol(item):
+    """True: this test is done; another process has claimed its file. None: run it."""
+    claims = item.config.getoption("claim_in")
+    return True if claims and not is_ours(claims / item.path.name) else None
+
+
+@functools.cache
+def is_ours(claim):
+    """Is this process the first that makes this file?"""
+    try:
+        claim.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forked import run_forked
 from labs import FIRST
 from sources import load_trace
 
@@ -22,9 +23,14 @@ def shipped():
     return load_trace(SHIPPED).requests
 
 
-def script(name, *arguments, cwd=ROOT, python=sys.executable):
-    """Run lb2/NAME.py; returns the finished process with its text."""
-    command = [python, str(LAB / f"{name}.py"), *map(str, arguments)]
+def script(name, *arguments, cwd=ROOT):
+    """Run lb2/NAME.py in a fork, within milliseconds; returns the finished process with its text."""
+    return run_forked([str(LAB / f"{name}.py"), *map(str, arguments)], cwd)
+
+
+def started(name, *arguments, cwd=ROOT):
+    """Run lb2/NAME.py with an interpreter of its own, as users do; returns the finished process with its text."""
+    command = [sys.executable, str(LAB / f"{name}.py"), *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, "PYTHONUTF8": "1"})
 
 

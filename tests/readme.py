@@ -32,6 +32,7 @@ PRINTED = re.compile(r"(<!-- \$ (.*?) -->\n)(.*?)(<!-- /\$ -->)", re.S)
 INLINE = re.compile(r"`([^`\n]*python3 lb2/[^`]*|make\b[^`]*)`")
 FENCED = re.compile(r"^make +([a-z]+)", re.M)  # shown, with placeholders, and not run: the target must be there
 NOT_RUN = re.compile(r"[A-Z]{3,}|/path/|\.\.\.|^make (test|bench|check|readme|pictures|grade|clean|report)\b")
+SHOWN_IN_A_SESSION = {"make measured"}  # its script runs long, and a session runs it; here it says its --help
 NAMED = re.compile(r"`((?:lb2|tests|fixtures)/[\w/.]*\.(?:py|json|md))`")
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img[^>]* src=\"([^\"]+)\"")
 
@@ -55,6 +56,7 @@ def copy_of(root, folder):
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     makes = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OUT", "REQUESTS", "COSTS", "OPTIONS", "PYTHON", "MAKEOVERRIDES"}
+    makes.add("PYTHONDONTWRITEBYTECODE")  # the copy may keep what is compiled
     kept = {name: value for name, value in os.environ.items() if name not in makes}
     return copy, {**kept, "PATH": f"{python.parent}:{os.environ['PATH']}", "PYTHONUTF8": "1"}
 
@@ -143,7 +145,7 @@ def failing_commands(text, run):
     for command in dict.fromkeys(INLINE.findall(SESSION.sub("", text))):
         if not NOT_RUN.search(command):
             try:
-                run(command)
+                run(f"{command} OPTIONS=--help" if command in SHOWN_IN_A_SESSION else command)
             except Stale as error:
                 yield str(error)
 

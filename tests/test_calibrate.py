@@ -236,29 +236,6 @@ def test_two_that_share_a_step_did_not_find_the_server_empty():
 # --- the recorded servers -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name, rel_step, asynchronous",
-    [("async_c04", 0.02, True), ("async_open5", 0.02, True), ("sync_c16", 0.06, False)],
-)
-def test_each_clocked_run_tells_the_true_costs(name, rel_step, asynchronous):
-    """8000 + 50 x prompt tokens + 50 x sequences; the synchronous server's scheduling is not hidden (its README)."""
-    result = calibrated(load_benches(CLOCKED / f"{name}.json.gz"))
-    for sequences in (1, 8, 16):
-        assert result.costs.decode_us(sequences) == pytest.approx(8_000 + 50 * sequences, rel=rel_step)
-    assert result.costs.prefill_us_per_token == pytest.approx(50, rel=0.05)
-    assert result.costs.context_us_per_token == result.costs.hidden_us == 0 and result.costs.step_points == ()
-    assert result.asynchronous is asynchronous and 3_000 < result.costs.overhead_us < 6_000
-
-
-@pytest.mark.parametrize("name", ["roofline_c16", "roofline_open4"])
-def test_each_run_of_the_roofline_tells_the_true_costs(name):
-    """4000 + max(20000 + 0.16 x cached, 100 x computed) + 80 x sequences."""
-    result = calibrated(load_benches(CLOCKED / f"{name}.json.gz"))
-    near(result.costs._replace(hidden_us=20_000), ROOFLINE, rel=0.05)
-    assert result.costs.hidden_us == pytest.approx(20_000, rel=0.15) and result.asynchronous is True
-    assert 3_000 < result.costs.overhead_us < 8_000
-
-
 def test_one_clocked_client():
     result = calibrated(load_benches(CLOCKED / "async_c01.json.gz"))
     assert result.costs.decode_us(1) == pytest.approx(8_050, rel=0.01)

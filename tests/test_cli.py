@@ -12,8 +12,9 @@ import time
 import command_line
 import inputs
 import pytest
-from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, make_command,
-                     script)
+from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make,
+                     make_command, script, started)
+from forked import run_forked
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}
 
@@ -202,16 +203,16 @@ def test_scripts_run_from_anywhere_with_any_path(tmp_path):
     elsewhere = tmp_path / "else where"
     elsewhere.mkdir()
     for name in STEPS:
-        command = [sys.executable, str(home / "lb2" / f"{name}.py")]
-        subprocess.run(command, cwd=elsewhere, check=True, capture_output=True)
-        subprocess.run([*command, "--out", "résultats 1"], cwd=elsewhere, check=True, capture_output=True)
+        path = str(home / "lb2" / f"{name}.py")
+        subprocess.run([sys.executable, path], cwd=elsewhere, check=True, capture_output=True)
+        assert run_forked([path, "--out", "résultats 1"], elsewhere).returncode == 0
     assert set(RESULTS) <= set(files(home / "lb2"))
     assert sorted(files(elsewhere / "résultats 1")) == sorted(RESULTS)
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_help_says_what_is_answered_and_written(name):
-    done = script(name, "--help")
+    done = started(name, "--help")
     assert done.returncode == 0
     assert "?" in done.stdout.split("\n\n")[1].splitlines()[0], "the help opens with the question"
     assert "writes" in done.stdout and "default:" in done.stdout
@@ -469,6 +470,13 @@ def test_make_takes_names_as_they_are(tmp_path, name):
     assert (
         tmp_path / name / "out" / "cost.txt"
     ).read_text() == "total_prefill_ms=0.50 total_decode_ms=24.00 decode_share=0.9796\n"
+
+
+@pytest.mark.parametrize("name", ["-x", "it's a$b $(x) é批"])
+def test_make_all_takes_names_as_they_are(tmp_path, name):
+    (tmp_path / name).mkdir()
+    requests = tmp_path / name / f"{name}.json"
+    requests.write_text(json.dumps([GOOD]))
     assert make(f"OUT={tmp_path / name / 'all'}", f"REQUESTS={requests}").returncode == 0
     assert sorted(files(tmp_path / name / "all")) == sorted(RESULTS)
 

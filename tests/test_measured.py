@@ -3,17 +3,23 @@
 import csv
 import json
 import random
+from functools import cache
 
+import picture_measured
+import plan_measured
 import pytest
 from bench_file import bench
 from cost_model import Costs, Server, costs_line
-from fixture import ROOT, SHIPPED, script
+from fixture import LAB, ROOT, SHIPPED, script
 from inputs import BadInput, Requests, read_text
 from plan_bench import load_benches
+from plan_calibrate import calibrated
 from plan_measured import RECORDED, Comparison, cells, error_table, result_of, worst_first
+from picture_reader import assert_legible, marks, panel_of
 from plan_play import MEASURES, measured, predicted
 
 PLAIN = Costs(50, 8_000, 50, 5_000)
+ROOFLINE = Costs(100, 24_000, 80, 5_000, 0.16, 20_000)
 LIMITS = {"p50_ttft_ms": 5, "p99_ttft_ms": 8, "p50_itl_ms": 1, "p99_itl_ms": 8, "throughput_tps": 1}  # per cent
 
 
@@ -32,13 +38,54 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+@cache
+def calibration(name):
+    """The Calibration from one recorded run."""
+    (path,) = (path for server in RECORDED for path in [*server.calibrate, *server.predict]
+               if path.name == f"{name}.json.gz")
+    return calibrated(load_benches(path))
+
+
 # --- the recorded servers -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "name, rel_step, asynchronous",
+    [("async_c04", 0.02, True), ("async_open5", 0.02, True), ("sync_c16", 0.06, False)],
+)
+def test_each_clocked_run_tells_the_true_costs(name, rel_step, asynchronous):
+    """8000 + 50 x prompt tokens + 50 x sequences; the synchronous server's scheduling is not hidden (its README)."""
+    result = calibration(name)
+    for sequences in (1, 8, 16):
+        assert result.costs.decode_us(sequences) == pytest.approx(8_000 + 50 * sequences, rel=rel_step)
+    assert result.costs.prefill_us_per_token == pytest.approx(50, rel=0.05)
+    assert result.costs.context_us_per_token == result.costs.hidden_us == 0 and result.costs.step_points == ()
+    assert result.asynchronous is asynchronous and 3_000 < result.costs.overhead_us < 6_000
+
+
+@pytest.mark.parametrize("name", ["roofline_c16", "roofline_open4"])
+def test_each_run_of_the_roofline_tells_the_true_costs(name):
+    """4000 + max(20000 + 0.16 x cached, 100 x computed) + 80 x sequences."""
+    result = calibration(name)
+    for cost in ("prefill_us_per_token", "step_us_per_sequence", "context_us_per_token", "step_us"):
+        assert getattr(result.costs, cost) == pytest.approx(getattr(ROOFLINE, cost), rel=0.05), cost
+    for sequences in (1, 5, 8, 16):
+        assert result.costs.decode_us(sequences) == pytest.approx(ROOFLINE.decode_us(sequences), rel=0.05)
+    assert result.costs.hidden_us == pytest.approx(20_000, rel=0.15) and result.asynchronous is True
+    assert 3_000 < result.costs.overhead_us < 8_000
+
+
+@pytest.fixture(scope="module")
+def results():
+    """{name: the Result of a recorded server}."""
+    found = [calibration(server.calibrate[0].name.split(".")[0]) for server in RECORDED]
+    return {server.name: result_of(server, Server(one.asynchronous), one.costs) for server, one in zip(RECORDED, found)}
+
+
 @pytest.mark.parametrize("recorded", RECORDED[:3], ids=[server.name for server in RECORDED[:3]])
-def test_the_clocked_servers_are_predicted(recorded):
+def test_the_clocked_servers_are_predicted(results, recorded):
     """One run calibrates, the others are predicted; the run itself, too."""
-    result = result_of(recorded)
+    result = results[recorded.name]
     for row in result.rows:
         assert abs(row.error_percent) <= LIMITS.get(row.measure, 5), row
     roles = {row.run: row.role for row in result.rows}
@@ -55,10 +102,36 @@ def test_another_run_of_the_server_calibrates_as_well():
 
 def test_the_wrong_scheduler_misses_the_ttft():
     """The asynchronous server played as a synchronous one: p50 TTFT is 15 to 35 % short, ITL and throughput are not."""
-    result = result_of(RECORDED[0]._replace(predict=RECORDED[0].predict[1:]), Server(False))
+    server, costs = RECORDED[0]._replace(predict=RECORDED[0].predict[1:]), calibration("async_open5").costs
+    result = result_of(server, Server(False), costs)
     errors = {(row.run, row.measure): row.error_percent for row in result.rows}
     assert -35 < errors["async_c04", "p50_ttft_ms"] < -10 and abs(errors["async_c04", "p50_itl_ms"]) < 1
     assert "scheduling=synchronous" in result.settings
+
+
+def test_the_committed_pictures_show_the_errors(results, tmp_path):
+    """Each error of measured.csv is at its place, and calibrated runs are hollow; a picture of other runs is legible."""
+    plan_measured.report(list(results.values()), tmp_path)
+    table = rows(tmp_path / "measured.csv")
+    for name, servers in (("clocked.svg", ("async", "roofline", "sync")), ("measured.svg", ("cpu",))):
+        x, _, series = panel_of((LAB / "pictures" / name).read_text(), "error")
+        drawn = [row for row in table if row["server"] in servers]
+        for row in drawn:
+            kind = "hollow" if row["role"] == "calibrated" else "mark"
+            elements = series[f"{row['measure']} {row['run']}"]
+            assert elements[0].get("class") == kind
+            ((at, _),) = marks(elements, (kind,))
+            assert x.is_at(at, row["error_percent"])
+        assert len(drawn) > 20
+    assert_legible(picture_measured.draw_measured(*picture_measured.measured_data(("async", "sync"), table)))
+
+
+def test_a_picture_without_a_file_is_of_runs_calibrated_anew(results):
+    """As the Results above were, whose calibration the tests share."""
+    assert result_of(RECORDED[2]) == results["sync"]
+    drawn, calibrated, noise_percent = picture_measured.measured_data(("sync",))
+    assert calibrated == {"sync_c16"} and noise_percent == RECORDED[2].noise_percent
+    assert sorted(drawn) == sorted((row.run, row.measure, row.measured, row.predicted) for row in results["sync"].rows)
 
 
 def test_what_was_measured_is_what_vllm_says_of_it():

@@ -18,7 +18,7 @@ import orca_reservation
 import orca_waste
 import pytest
 from common import aligned
-from fixture import LAB, SHIPPED, assert_refused, files, heed_ctrl_c, make, script, words
+from fixture import LAB, SHIPPED, assert_refused, files, heed_ctrl_c, make, script, started, words
 from inputs import Requests
 from orca_curves import Curves
 from orca_homogeneous import Equal
@@ -119,7 +119,7 @@ def test_a_demo_alone_writes_the_same_bytes_and_says_the_same(made, tmp_path):
 
 def test_every_script_says_what_it_answers_and_refuses_what_it_cannot_read(tmp_path):
     for name in SCRIPTS:
-        done = script(name, "--help")
+        done = started(name, "--help")
         assert "?" in done.stdout.split("\n\n")[1].splitlines()[0] and "writes" in done.stdout
         assert "(default: fixtures/orca/requests.json)" in words(done.stdout)
         done = script(name, "--requests", SHIPPED, "--out", tmp_path / "out")

@@ -97,7 +97,7 @@ def conversations(r, n):
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_conversations_with_long_shared_prefixes(asynchronous):
     """Prompts of up to 20,480 tokens in a cache that holds a few of them: hits, partial evictions, preemptions."""
-    requests, arrivals, prefixes = conversations(random.Random(1), 60)
+    requests, arrivals, prefixes = conversations(random.Random(1), 40)
     costs = Costs(prefill_us_per_token=20.3, context_us_per_token=0.01)
     for blocks, budget in ((1_500, 2_048), (3_000, 8_192), (paged.UNLIMITED, 8_192)):
         more = {"kv_blocks": blocks, "max_num_batched_tokens": budget, "reserve_full_prompt": False, "prefixes": prefixes,

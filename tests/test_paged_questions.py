@@ -13,7 +13,7 @@ import paged_prefix
 import paged_time
 import pytest
 from cost_model import Costs
-from fixture import files, script, shipped, words
+from fixture import files, script, shipped, started, words
 from inputs import Requests
 from paged import Chunk
 from queueing import at_rate, unit_arrivals
@@ -198,8 +198,8 @@ def test_a_request_that_never_fits_is_one_line(tmp_path):
 
 def test_every_help_says_what_is_asked():
     for question in QUESTIONS:
-        assert "?" in script(f"paged_{question}", "--help").stdout.split("\n\n")[1]
-    assert "?" in script("paged", "--help").stdout.split("\n\n")[1]
+        assert "?" in started(f"paged_{question}", "--help").stdout.split("\n\n")[1]
+    assert "?" in started("paged", "--help").stdout.split("\n\n")[1]
 
 
 def test_the_ratio_is_searched_block_by_block():

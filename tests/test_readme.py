@@ -102,6 +102,17 @@ def test_a_failing_command_in_running_text(project):
     ]
 
 
+def test_a_make_that_takes_long_is_started_all_the_same(project):
+    """A session runs its script; its recipe is tried with --help, and a failure is told."""
+    def strict(command):
+        if command == "make measured OPTIONS=--help":
+            raise readme.Stale("the command `make measured` fails with status 2: no such file")
+        return run(command)
+
+    found = readme.problems("Run `make measured`.\n", project, project, strict, project / "copy")
+    assert found == ["the command `make measured` fails with status 2: no such file"]
+
+
 def test_a_stale_a_missing_and_a_forgotten_picture(project):
     (project / "copy" / "drawn" / "a.svg").write_text("<svg>new</svg>")
     (project / "lb2" / "pictures" / "b.svg").write_text("<svg/>")

@@ -3,6 +3,7 @@
 import base64
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import report
 import report_run
 from command_line import say
 from common import percentile, percentile_of_counts
-from fixture import LAB, SHIPPED, files, heed_ctrl_c, script
+from fixture import LAB, ROOT, SHIPPED, files, heed_ctrl_c, script
 from report_blocks import Block, blocks, sentences
 from report_jobs import SCRIPTS, badge_of, inputs_of, jobs_of
 from report_page import table
@@ -49,6 +50,17 @@ class Page(HTMLParser):
             self.words[tag][-1] += data
 
 
+def copied_lab(folder):
+    """A copy of the scripts and fixtures in which every recorded run of a server is the shortest of them."""
+    shutil.copytree(LAB, folder / "lb2", ignore=shutil.ignore_patterns("*.txt", "*.csv", ".*", "__pycache__"))
+    shutil.copytree(ROOT / "fixtures", folder / "fixtures")
+    shortest = folder / "fixtures" / "clocked" / "async_c01.json.gz"
+    for kind in ("clocked", "measured"):
+        for path in (folder / "fixtures" / kind).glob("*.json.gz"):
+            path.write_bytes(shortest.read_bytes())
+    return folder / "lb2"
+
+
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory):
     """(the page of two requests without arrivals, what the script printed, a folder): from a pipe, which is read once.
@@ -56,9 +68,10 @@ def mine(tmp_path_factory):
     Its name looks like an option and is no ASCII. The second request cannot fit into the third lab's memory.
     """
     folder = tmp_path_factory.mktemp("a folder of mine")
+    lab = copied_lab(folder / "project")
     path = folder / "-mine & <yours> \u00e9.json"
     os.mkfifo(path)
-    command = [sys.executable, str(LAB / "report.py"), f"--requests={path}", "--out", str(folder / "out"),
+    command = [sys.executable, str(lab / "report.py"), f"--requests={path}", "--out", str(folder / "out"),
                "--target-ttft-ms", "300"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     path.write_text(REQUESTS)
@@ -87,7 +100,21 @@ def test_the_first_block_is_the_answer(mine):
     assert facts["prompt tokens"] == "median 355, p99 693, most 700"
     assert facts["target"] == "p99 TTFT of 300 ms" and "not measured" in facts["costs"]
     assert facts["command"].startswith("python3 lb2/report.py --requests -mine & <yours> ")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"]) and facts["version"] == report.version()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"])
+    assert facts["version"] == "none", "a copy is no repository of its own"
+
+
+def test_the_version_of_a_repository(tmp_path, monkeypatch):
+    """A repository of its own has one, and a folder in another's does not."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    described = subprocess.run([*git, "describe", "--always"], capture_output=True, text=True).stdout.strip()
+    monkeypatch.setattr(report, "LAB", tmp_path / "lb2")
+    assert report.version() == described and len(described) >= 7
+    monkeypatch.setattr(report, "LAB", tmp_path / "inside" / "lb2")
+    (tmp_path / "inside").mkdir()
+    assert report.version() == "none"
 
 
 @pytest.mark.parametrize("clients, tried, headline", [

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fixture import ROOT, SHIPPED, STEPS, script
+from fixture import ROOT, SHIPPED, STEPS, script, started
 from plan_bench import load_benches
 from sources import load_trace
 
@@ -15,7 +15,7 @@ def test_what_a_file_holds_worked_by_hand(tmp_path):
     """Gaps of 1 and 3 s: 2 s on average, so 0.5 requests/s, and a deviation of 1 s, half of that."""
     path = tmp_path / "trace.csv"
     path.write_text(VIDUR + "0,10,1\n1,20,1\n4,30,1\n")
-    assert script("traces", path, SHIPPED).stdout.splitlines()[:5] == [
+    assert started("traces", path, SHIPPED).stdout.splitlines()[:5] == [
         "trace.csv: 3 requests over 4.0 s (Vidur)",
         "  prompt_tokens: 10 to 30, mean 20.0, median 20, p99 29.8",
         "  output_tokens: 1 to 1, mean 1.0, median 1, p99 1.0",
