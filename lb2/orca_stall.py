@@ -42,8 +42,8 @@ def schedule(requests, slots, arrivals_us, capacity_tokens=CAPACITY_TOKENS, roof
     busy_us = cached_tokens = cached_token_us = 0
     deadlock_us = None
     while head < n or running:
-        if not running and next_us[head] > now_us:
-            now_us = next_us[head]
+        if not running:
+            now_us = max(now_us, next_us[head])
         rows = min(len(running), capacity_tokens - cached_tokens)  # those that find room for their token
         stalled = running[rows:]
         free_tokens = capacity_tokens - cached_tokens - rows

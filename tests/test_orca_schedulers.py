@@ -117,9 +117,9 @@ def test_without_reservations_running_rows_take_their_token_before_a_prompt_does
 
 def test_a_request_that_could_never_fit_is_refused():
     requests = Requests([5, 6], [1, 6])
-    with pytest.raises(BadInput, match="record 1: needs 12 tokens of cache, and there are 11"):
+    with pytest.raises(BadInput, match="^record 1: needs 12 tokens of cache, and there are 11$"):
         orca_iteration.schedule(requests, 1, [0, 0], [6, 12], 11)
-    with pytest.raises(BadInput, match="record 1: writes 11 tokens of cache, and there are 10"):
+    with pytest.raises(BadInput, match="^record 1: writes 11 tokens of cache, and there are 10$"):
         orca_stall.schedule(requests, 1, [0, 0], 10)
     assert orca_iteration.schedule(requests, 1, [0, 0], [6, 12], 12).schedule.peak_running == 1
     assert orca_stall.schedule(requests, 1, [0, 0], 11).schedule.peak_running == 1

@@ -225,8 +225,8 @@ def test_the_longest_system_prompt_that_is_tried_is_8192_tokens():
 
 
 def test_what_chunked_prints_of_one_request(monkeypatch, capsys, tmp_path, server):
-    """10 tokens of prompt, 0.5 ms, one of output, 2 ms before the scheduler: TTFT 10.5 ms, and no gap between tokens. Nobody
-    waits, so each of the 20 draws lasts from 0 to 10.5 ms after the arrival."""
+    """10 tokens of prompt, 0.5 ms, one of output, 2 ms before the scheduler: TTFT 10.5 ms, and no gap between tokens.
+    Nobody waits, so each of the 20 draws lasts from 0 to 10.5 ms after the arrival."""
     span_us = sum(at_rate(unit_arrivals(seed, 1), 10)[0] + 10_500 for seed in range(20))
     tps = f"{20 * 1e6 / span_us:.2f}"
     said = lines_of(monkeypatch, capsys, paged_chunked, tmp_path, [(10, 1), (9, 9)], "--first", 1, *server)
