@@ -419,7 +419,8 @@ def test_what_demo_3_prints(capsys):
 def test_what_demo_1_prints(capsys):
     """At 4 requests/s 100 positions, 60 useful, 30 padding: 10 in vain. Held for 1 of 4 s in the batch."""
     times = Times(padding=0.07, vain_rows=0.033, line_s=9.0, own_s=3.0, held_s=1.0)
-    orca_waste.show({1: Run(Waste(8, 4, 50, 45, 5), times._replace(line_s=0.5)), 4: Run(Waste(8, 3, 100, 60, 30), times)})
+    slow = Run(Waste(8, 4, 50, 45, 5), times._replace(line_s=0.5))
+    orca_waste.show({1: slow, 4: Run(Waste(8, 3, 100, 60, 30), times)})
     assert capsys.readouterr().out.splitlines() == [
         "Demo 1: what request-level batching computes in vain",
         "The model has 12.84 B parameters, 25.68 GB in fp16. A token takes 819,200 bytes of KV, the cache of",
@@ -589,8 +590,8 @@ def test_a_latency_that_is_just_the_target_meets_it():
 
 
 def test_the_lowest_rate_tried_is_one_in_20_seconds():
-    """One after the other: the second waits unless the first has ended. A first request of 19 s allows one in 19 s, that is
-    0.0526 requests/s; one of 20.7 s would allow 0.0483, below the lowest rate that is tried."""
+    """One after the other: the second waits unless the first has ended. A first request of 19 s allows one in 19 s, that
+    is 0.0526 requests/s; one of 20.7 s would allow 0.0483, below the lowest rate that is tried."""
     for output, found in ((870, True), (945, False)):
         two = Workload(Requests([40, 40], [output, 1]), [0, 1])
         unloaded_ms = measure(ONE, two, 0.01).p50_ms_per_token

@@ -98,8 +98,8 @@ def test_a_fresh_workload_is_the_seed_s_on_every_python():
         ({"gap": 10**400, "prompt_tokens": 3, "output_tokens": 3}, "found 1000"),
         ({"gap": 1, "prompt_tokens": 3}, "record 1: output_tokens is missing"),
         ({"gap": 1, "prompt_tokens": 0, "output_tokens": 3}, "record 1: prompt_tokens: expected a whole number"),
-        ({"gap": 1, "prompt_tokens": 2000, "output_tokens": 49}, "record 1: prompt_tokens + output_tokens: expected at most "
-         "2048, the model's longest sequence, found 2049"),
+        ({"gap": 1, "prompt_tokens": 2000, "output_tokens": 49}, "record 1: prompt_tokens + output_tokens: expected "
+         "at most 2048, the model's longest sequence, found 2049"),
         ([1, 2, 3], "record 1: expected an object"),
     ],
 )

@@ -130,9 +130,10 @@ def test_chunked_against_the_lesson(out):
 
 def lines_of(monkeypatch, capsys, module, folder, requests, *options):
     """What a script prints, line by line, for a few requests; its csv file lies in the folder."""
-    (folder / "requests.json").write_text(json.dumps([dict(zip(("prompt_tokens", "output_tokens"), r)) for r in requests]))
+    records = [{"prompt_tokens": prompt, "output_tokens": output} for prompt, output in requests]
+    (folder / "requests.json").write_text(json.dumps(records))
     argv = [f"{module.__name__}.py", "--out", folder, "--requests", folder / "requests.json", *options]
-    monkeypatch.setattr("sys.argv", [*map(str, argv)])
+    monkeypatch.setattr("sys.argv", [str(word) for word in argv])
     module.main()
     return capsys.readouterr().out.splitlines()
 
@@ -194,8 +195,8 @@ def test_a_million_tokens_are_moved_in_32768_ms():
 
 
 def test_what_prefix_prints(monkeypatch, capsys, tmp_path, server):
-    """Prompts of 40, 160 and 240 tokens, 2 ms before the scheduler. Without a system prompt their TTFTs are 12, 18 and 22
-    ms; with one of s tokens that is not cached, 0.05 s more. Cached, the first is the slowest, so the median is 22.
+    """Prompts of 40, 160 and 240 tokens, 2 ms before the scheduler. Without a system prompt their TTFTs are 12, 18 and
+    22 ms; with one of s tokens that is not cached, 0.05 s more. Cached, the first is the slowest, so the median is 22.
     18 + 0.05 s > 8 x 22 from s > 3160 on: 3168."""
     asked = [(40, 9), (160, 9), (240, 9)]
     assert lines_of(monkeypatch, capsys, paged_prefix, tmp_path, [*asked, (1, 1)], "--first", 3, *server) == [
@@ -218,7 +219,7 @@ def test_what_prefix_prints(monkeypatch, capsys, tmp_path, server):
 
 
 def test_the_longest_system_prompt_that_is_tried_is_8192_tokens():
-    """Prompts of 10: 8.5 ms cached, 418.1 ms behind 8192 tokens and 417.3 behind 8176, that is 49.19 and 49.09 times."""
+    """Prompts of 10: 8.5 ms cached, 418.1 ms behind 8192 tokens and 417.3 behind 8176: 49.19 and 49.09 times."""
     requests = Requests([10] * 3, [1] * 3)
     assert paged_prefix.shortest_beyond(requests, 49.1) == 8192
     assert paged_prefix.shortest_beyond(requests, 49.2) is None
