@@ -51,12 +51,21 @@ def replayed(tmp_path, cases):
 
 
 def test_replay_says_what_came_of_each_case(tmp_path):
-    """The small cases of both files, eight each; all of the first file is what is replayed if no file is named."""
+    """The small cases of both files, eight each."""
     done = replayed(tmp_path, [*records()[:8], *records(FILES[1])[:8]])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count(" steps match\n") == 16 and done.stdout.endswith("16 cases, 0 differ\n")
     assert done.stdout.startswith("f1_tiny3: all 5 steps match\n") and "async_f1_tiny3: all 7 steps" in done.stdout
-    assert paged.CASES_FILE == FILES[0]
+
+
+@pytest.mark.parametrize("differ, status", [(0, 0), (2, 1)])
+def test_the_recorded_cases_are_replayed_if_no_file_is_named(monkeypatch, differ, status):
+    asked = []
+    monkeypatch.setattr(paged, "replay", lambda *arguments: asked.append(arguments) or differ)
+    monkeypatch.setattr("sys.argv", ["paged.py"])
+    with pytest.raises(SystemExit) as end:
+        paged.main()
+    assert (asked, end.value.code) == ([(FILES[0], paged.decisions)], status)
 
 
 def test_replay_shows_the_first_step_that_differs(tmp_path):
