@@ -4,6 +4,7 @@ import json
 from random import Random
 
 import pytest
+from fixture import words
 from inputs import BadInput, Requests
 from orca_workload import (
     RECORDED,
@@ -116,6 +117,18 @@ def test_gaps_may_be_whole_numbers_and_zero(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([{"gap": gap, "prompt_tokens": 1, "output_tokens": 1} for gap in (0, 2, 0.5)]))
     assert load_workload(path).arrivals_s == [0, 2, 2.5]
+
+
+def test_every_option_says_what_it_takes():
+    said = words(arguments("What?").format_help())
+    for option in (
+        '--requests FILE JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace with arrivals '
+        "(default: fixtures/orca/requests.json)",
+        "--first N take the first N requests only (default: all)",
+        "--time-unit {ms,s} unit of the arrivals",
+        "--seed N draw a fresh workload with this seed instead",
+    ):
+        assert option in said
 
 
 def test_a_seed_takes_the_place_of_a_file():

@@ -303,7 +303,10 @@ def test_a_request_that_never_fits_is_one_line(tmp_path):
 def test_every_help_says_what_is_asked():
     for question in QUESTIONS:
         assert "?" in script(f"paged_{question}", "--help").stdout.split("\n\n")[1]
-    assert "?" in script("paged", "--help").stdout.split("\n\n")[1]
+    said = script("paged", "--help").stdout
+    assert "?" in said.split("\n\n")[1]
+    assert words(said).endswith("--replay FILE recorded cases, logs/NAME.log.gz beside them (default: "
+                                "fixtures/vllm/cases.json)")
 
 
 def test_the_ratio_is_searched_block_by_block():
