@@ -516,6 +516,15 @@ def test_the_times_of_a_batch_of_two():
     assert times == pytest.approx((6 / 66, 13 / 66, 0, (20 + 66) / 2e6, 46 / 2e6))
 
 
+def test_only_prompts_have_squares():
+    """1 us for each square of a prompt's length: the padded batch takes 2 x 25, without padding it takes 9 + 25, and
+    decoding takes nothing, so nobody is held."""
+    requests = Requests([3, 5], [1, 3])
+    schedule = orca_request.schedule(requests, 2, [0, 0], lambda *features: (features[1], 0, 0, 0))
+    times = orca_waste.times_of(requests, [0, 0], schedule, lambda *features: (features[1], 0, 0, 0))
+    assert (schedule.finished_us, times) == ([50, 50], pytest.approx((16 / 50, 0, 0, 50e-6, 0)))
+
+
 def test_the_time_in_line_is_before_the_own_batch():
     """One slot: 10 + 3 = 13 and 10 + 5, 16, 17 = 48. The second came at 4 and starts at 13; nobody is held."""
     requests = Requests([3, 5], [1, 3])
