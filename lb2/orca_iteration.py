@@ -54,8 +54,8 @@ def schedule(requests, slots, arrivals_us, needs, capacity_tokens=CAPACITY_TOKEN
     now_us = iteration = peak_running = head = 0
     busy_us = reserved_tokens = cached_tokens = reserved_token_us = cached_token_us = 0
     while head < n or running:
-        if not running and next_us[head] > now_us:
-            now_us = next_us[head]
+        if not running:
+            now_us = max(now_us, next_us[head])
         rows = len(running)
         first_new, new_tokens, new_squares = head, 0, 0
         while (
@@ -83,10 +83,9 @@ def schedule(requests, slots, arrivals_us, needs, capacity_tokens=CAPACITY_TOKEN
         now_us += pass_us
         iteration += passes
         cached_tokens += new_tokens + rows * passes
-        if new_tokens:
-            peak_running = max(peak_running, len(running))
-            for position in queue[first_new:head]:
-                first_token_us[position] = now_us
+        peak_running = max(peak_running, len(running))
+        for position in queue[first_new:head]:
+            first_token_us[position] = now_us
         while running and running[0][0] == iteration:
             position = heappop(running)[1]
             finished_us[position] = now_us

@@ -94,7 +94,7 @@ def stretches(sides, iterations):
 
 
 def duration(sides, iterations):
-    """Time of this many iterations (>= 1), in the unit of the sides; exact where these are whole numbers."""
+    """Time of this many iterations (>= 0), in the unit of the sides; exact where these are whole numbers."""
     return spell(sides, iterations, 0, 0)[0]
 
 

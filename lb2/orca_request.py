@@ -39,9 +39,7 @@ def schedule(requests, slots, arrivals_us, roofline=orca_model.roofline):
         rows = head - first_new
         prompt, output = max(prompt_tokens[first_new:head]), max(output_tokens[first_new:head])
         prefilled_us = now_us + duration(roofline(rows * prompt, rows * prompt**2, 0, 0), 1)
-        end_us = prefilled_us
-        if output > 1:
-            end_us += duration(roofline(0, 0, rows, rows * prompt), output - 1)
+        end_us = prefilled_us + duration(roofline(0, 0, rows, rows * prompt), output - 1)
         admitted_us[first_new:head] = [now_us] * rows
         first_token_us[first_new:head] = [prefilled_us] * rows
         finished_us[first_new:head] = [end_us] * rows

@@ -42,8 +42,8 @@ def schedule(requests, slots, arrivals_us, capacity_tokens=CAPACITY_TOKENS, roof
     busy_us = cached_tokens = cached_token_us = 0
     deadlock_us = None
     while head < n or running:
-        if not running and next_us[head] > now_us:
-            now_us = next_us[head]
+        if not running:
+            now_us = max(now_us, next_us[head])
         rows = min(len(running), capacity_tokens - cached_tokens)  # those that find room for their token
         stalled = running[rows:]
         free_tokens = capacity_tokens - cached_tokens - rows
@@ -69,7 +69,8 @@ def schedule(requests, slots, arrivals_us, capacity_tokens=CAPACITY_TOKENS, roof
             passes = 1  # ... or the new prompts are done, or memory is short ...
         else:
             passes = min(passes, 1 + free_tokens // rows)
-            if next_us[head] < inf and rows < slots and prompt_tokens[queue[head]] <= free_tokens:
+            free_next = free_tokens - rows  # when the rows have taken their token once more
+            if next_us[head] < inf and rows < slots and prompt_tokens[queue[head]] <= free_next:
                 passes = iterations_until(sides, next_us[head] - now_us, passes)  # ... or the next can join
         for row in stalled:
             row[0] += 1

@@ -84,11 +84,9 @@ def batch_us(prompts, outputs, roofline=orca_model.roofline):
     cached, emitted = sum(prompts), 1
     rows = len(prompts)
     for output, prompt in sorted(zip(outputs, prompts)):
-        if output > emitted:
-            us += duration(roofline(0, 0, rows, cached), output - emitted)
-            cached += rows * (output - emitted)
-            emitted = output
-        cached -= prompt + output - 1
+        us += duration(roofline(0, 0, rows, cached), output - emitted)
+        cached += rows * (output - emitted) - (prompt + output - 1)
+        emitted = output
         rows -= 1
     return us
 
@@ -104,7 +102,7 @@ def times_of(requests, arrivals_us, schedule, roofline=orca_model.roofline):
         unpadded_us += batch_us(prompts, [max(outputs)] * rows, roofline)
         trimmed_us += batch_us([longest] * rows, outputs, roofline)
         decoding = roofline(0, 0, rows, rows * longest)
-        own_us += sum(first_us - start_us + (duration(decoding, n - 1) if n > 1 else 0) for n in outputs)
+        own_us += sum(first_us - start_us + duration(decoding, n - 1) for n in outputs)
     n = len(arrivals_us)
     line_us = sum(schedule.admitted_us) - sum(arrivals_us)
     held_us = sum(schedule.finished_us) - sum(schedule.admitted_us) - own_us

@@ -78,7 +78,7 @@ def test_many_iterations_at_once_equal_them_one_by_one():
         r = Random(seed)
         sides, iterations, tokens, growth = random_sides(r), r.randint(1, 40), r.randint(0, 99), r.randint(0, 9)
         times = [max(sides[0] + j * sides[1], sides[2] + j * sides[3]) for j in range(iterations)]
-        assert duration(sides, iterations) == sum(times)
+        assert (duration(sides, iterations), duration(sides, 0)) == (sum(times), 0)
         held = [tokens + j * growth for j in range(iterations)]
         assert spell(sides, iterations, tokens, growth) == (sum(times), sum(map(mul, held, times)))
         fractions = [x / 7 for x in sides]

@@ -4,6 +4,7 @@ import json
 from random import Random
 
 import pytest
+from fixture import words
 from inputs import BadInput, Requests
 from orca_workload import (
     RECORDED,
@@ -28,10 +29,11 @@ def test_a_trace_is_stretched_to_one_request_per_second(tmp_path):
     assert workload.arrivals_s == pytest.approx([0, 2 / 3, 2])
     assert load_workload(path, first=2).arrivals_s == pytest.approx([0, 1])
     path.write_text('{"prompt_tokens": 5, "output_tokens": 2}\n')
-    with pytest.raises(BadInput, match="no arrivals, and this lab needs them"):
+    needed = ", and this lab needs them: a gap in each record, or a trace with arrivals$"
+    with pytest.raises(BadInput, match=f"^{path}: no arrivals{needed}"):
         load_workload(path)
     path.write_text('{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": 3}\n')
-    with pytest.raises(BadInput, match="one moment of arrival for all, and this lab needs them"):
+    with pytest.raises(BadInput, match=f"^{path}: one moment of arrival for all{needed}"):
         load_workload(path)
 
 
@@ -60,6 +62,10 @@ def test_the_first_fifth_is_warm_up():
     assert throughput_rps(arrivals_us, finished_us, warm_up(arrivals_us)) == 0.5
     assert throughput_rps(arrivals_us, finished_us, 0) == 5 / 60
     assert p50_ms_per_token([1, 3, 4, 1, 2], arrivals_us, finished_us) == 1000
+
+
+def test_fewer_than_five_have_no_warm_up():
+    assert [warm_up([0] * n) for n in (1, 4, 5, 9, 10)] == [0, 0, 1, 1, 2]
 
 
 def test_the_warm_up_of_the_recorded_workload_is_200():
@@ -93,7 +99,8 @@ def test_a_fresh_workload_is_the_seed_s_on_every_python():
         ({"gap": 10**400, "prompt_tokens": 3, "output_tokens": 3}, "found 1000"),
         ({"gap": 1, "prompt_tokens": 3}, "record 1: output_tokens is missing"),
         ({"gap": 1, "prompt_tokens": 0, "output_tokens": 3}, "record 1: prompt_tokens: expected a whole number"),
-        ({"gap": 1, "prompt_tokens": 2000, "output_tokens": 49}, "prompt_tokens + output_tokens: expected at most 204"),
+        ({"gap": 1, "prompt_tokens": 2000, "output_tokens": 49}, "record 1: prompt_tokens + output_tokens: expected "
+         "at most 2048, the model's longest sequence, found 2049"),
         ([1, 2, 3], "record 1: expected an object"),
     ],
 )
@@ -112,13 +119,44 @@ def test_gaps_may_be_whole_numbers_and_zero(tmp_path):
     assert load_workload(path).arrivals_s == [0, 2, 2.5]
 
 
+def test_every_option_says_what_it_takes():
+    said = words(arguments("What?").format_help())
+    for option in (
+        '--requests FILE JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace with arrivals '
+        "(default: fixtures/orca/requests.json)",
+        "--first N take the first N requests only (default: all)",
+        "--time-unit {ms,s} unit of the arrivals",
+        "--seed N draw a fresh workload with this seed instead",
+    ):
+        assert option in said
+
+
 def test_a_seed_takes_the_place_of_a_file():
     parser = arguments("")
     assert chosen_workload(parser.parse_args([])) == load_workload(RECORDED)
     assert chosen_workload(parser.parse_args(["--seed", "7"])) == draw_workload(Random(7))
-    with pytest.raises(BadInput, match="not both"):
+    with pytest.raises(BadInput, match="^--seed draws a workload of its own: give it or --requests, not both$"):
         chosen_workload(parser.parse_args(["--seed", "7", "--requests", "mine.json"]))
     for wrong in ("-1", "1.5", "9" * 5000):
         with pytest.raises(SystemExit):
             parser.parse_args(["--seed", wrong])
     assert parser.parse_args(["--seed", "0"]).seed == 0
+
+
+def test_the_first_requests_of_a_file_or_of_a_draw():
+    parser = arguments("")
+    for chosen in ([], ["--seed", "7"]):
+        requests, arrivals_s = chosen_workload(parser.parse_args(chosen))
+        first = chosen_workload(parser.parse_args([*chosen, "--first", "3"]))
+        assert first == (Requests(requests[0][:3], requests[1][:3]), arrivals_s[:3])
+    assert (parser.parse_args([]).first, parser.parse_args([]).time_unit) == (None, None)
+
+
+def test_a_file_that_does_not_settle_its_unit_is_read_in_the_one_that_is_named(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    turns = [{"timestamp": 7000 * k, "input_length": 5, "output_length": 2} for k in (0, 1)]
+    path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+    with pytest.raises(BadInput, match="--time-unit"):
+        chosen_workload(arguments("").parse_args(["--requests", str(path)]))
+    chosen = arguments("").parse_args(["--requests", str(path), "--time-unit", "s"])
+    assert chosen_workload(chosen).arrivals_s == pytest.approx([0, 1])

@@ -14,7 +14,7 @@ from fixture import ROOT, script, shipped
 from inputs import Requests
 from paged import UNLIMITED, Request, Scheduler
 from paged_cases import random_case
-from paged_replay import load_cases
+from paged_replay import load_cases, recorded, verdict
 from paged_time import schedule, step_of
 
 VLLM = ROOT / "fixtures" / "vllm"
@@ -51,12 +51,21 @@ def replayed(tmp_path, cases):
 
 
 def test_replay_says_what_came_of_each_case(tmp_path):
-    """The small cases of both files, eight each; all of the first file is what is replayed if no file is named."""
+    """The small cases of both files, eight each."""
     done = replayed(tmp_path, [*records()[:8], *records(FILES[1])[:8]])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count(" steps match\n") == 16 and done.stdout.endswith("16 cases, 0 differ\n")
     assert done.stdout.startswith("f1_tiny3: all 5 steps match\n") and "async_f1_tiny3: all 7 steps" in done.stdout
-    assert paged.CASES_FILE == FILES[0]
+
+
+@pytest.mark.parametrize("differ, status", [(0, 0), (2, 1)])
+def test_the_recorded_cases_are_replayed_if_no_file_is_named(monkeypatch, differ, status):
+    asked = []
+    monkeypatch.setattr(paged, "replay", lambda *arguments: asked.append(arguments) or differ)
+    monkeypatch.setattr("sys.argv", ["paged.py"])
+    with pytest.raises(SystemExit) as end:
+        paged.main()
+    assert (asked, end.value.code) == ([(FILES[0], paged.decisions)], status)
 
 
 def test_replay_shows_the_first_step_that_differs(tmp_path):
@@ -119,6 +128,65 @@ def changed(*where_and_value):
     return [case]
 
 
+def lengths(prompt_tokens, output_tokens, arrival_step=0, **more):
+    return {"arrival_step": arrival_step, "prompt_tokens": prompt_tokens, "output_tokens": output_tokens, **more}
+
+
+def test_what_is_just_within_the_limits_of_a_case_is_taken(tmp_path):
+    requests = [
+        [lengths(999_999, 1)],
+        [lengths(1, 999_999, 1_000_000)],
+        [lengths(5, 1, prefix_id="a", prefix_tokens=5), lengths(5, 1, prefix_id=7, prefix_tokens=0)],
+    ]
+    keys = "max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens"
+    cases = [*(changed("requests", some)[0] for some in requests)]
+    cases += [changed("config", key, limit)[0] for key in keys for limit in (1, 1_000_000_000)]
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    loaded = load_cases(tmp_path / "cases.json")
+    assert [loaded[0].requests, loaded[1].requests] == [([999_999], [1]), ([1], [999_999])]
+    assert loaded[1].arrivals == [1_000_000] and loaded[2].prefixes == [[("a", 5)], [(7, 0)]]
+    assert [getattr(case, key) for case, key in zip(loaded[3:], (key for key in keys for _ in "12"))] == [1, 10**9] * 4
+    assert load_cases(FILES[1])[0].asynchronous and not loaded[0].asynchronous
+
+
+def test_where_the_lines_of_a_case_are_looked_for(tmp_path):
+    """Beside the file in logs: of an asynchronous case under async_NAME first, plain before compressed."""
+    case = load_cases(FILES[0])[0]._replace(name="x", decisions=None)
+    late = case._replace(asynchronous=True)
+    assert recorded(case, tmp_path) is recorded(late, tmp_path) is None
+    with gzip.open(tmp_path / "x.log.gz", "wt") as log:
+        log.write("compressed\n")
+    assert recorded(case, tmp_path) == recorded(late, tmp_path) == ["compressed"]
+    (tmp_path / "x.log").write_text("a\nb\n")
+    assert recorded(case, tmp_path) == recorded(late, tmp_path) == ["a", "b"]
+    (tmp_path / "async_x.log").write_text("late\n")
+    assert (recorded(case, tmp_path), recorded(late, tmp_path)) == (["a", "b"], ["late"])
+    assert recorded(case._replace(decisions=["c"]), tmp_path) == ["c"]
+    assert recorded(case._replace(name="x\0"), tmp_path) is None
+
+
+def test_each_verdict_on_a_case(tmp_path):
+    """Lines decide where there is no checksum; else the checksum does. A name is printed in ASCII."""
+    case = load_cases(FILES[0])[0]._replace(name="caf\xe9")
+    lines, none = paged.decisions(case), "0" * 64
+    name = "caf\\xe9"
+    for changes, ours, matches, says in [
+        ({}, lines, True, f"{name}: all 5 steps match"),
+        ({"decisions": ["x"]}, lines, True, f"{name}: all 5 steps match"),
+        ({"decisions_sha256": None, "decisions": lines}, lines, True, f"{name}: all 5 steps match"),
+        ({"decisions_sha256": none, "decisions": lines}, lines, False,
+         f"{name}: differs from its checksum, but not from the steps recorded beside it"),
+        ({"decisions": lines}, lines[:4], False, f"{name}: differs first here\n  ours   (over)\n  theirs {lines[4]}"),
+        ({"decisions": lines[:4]}, [*lines, "6"], False,
+         f"{name}: differs first here\n  ours   {lines[4]}\n  theirs (over)"),
+        ({"decisions": None}, ["x"], False, f"{name}: differs; only the checksum is known, not the steps"),
+    ]:
+        assert verdict(case._replace(**changes), lambda _: ours, tmp_path) == (matches, says)
+    (tmp_path / "caf\xe9.log").write_bytes(b"\xff")
+    same, says = verdict(case._replace(decisions=None), lambda _: lines, tmp_path)
+    assert not same and says.startswith(f"{name}: its log cannot be read: ")
+
+
 def test_replay_of_a_file_it_cannot_use_is_one_line(tmp_path):
     request = ("requests", 0)
     for cases, says in [
@@ -130,6 +198,9 @@ def test_replay_of_a_file_it_cannot_use_is_one_line(tmp_path):
         (changed("name", 7), "name: found 7"),
         (changed("config", 7), "case 0: not as it is recorded"),
         (changed("config", "block_size", 0), "block_size: expected 1 to 1,000,000,000, found 0"),
+        (changed("config", "kv_blocks", 1_000_000_001), "kv_blocks: expected 1 to 1,000,000,000, found 1000000001"),
+        (changed("config", "max_num_seqs", 0), "max_num_seqs: expected 1 to 1,000,000,000, found 0"),
+        (changed("config", "max_num_batched_tokens", 0), "max_num_batched_tokens: expected 1 to 1,000,000,000, found"),
         (changed("config", "kv_blocks", True), "kv_blocks: found true"),
         (changed("config", "chunked_prefill", 1), "chunked_prefill: found 1"),
         (changed("requests", []), "expected requests of up to 1,000,000 tokens in all, found 0"),
@@ -138,13 +209,15 @@ def test_replay_of_a_file_it_cannot_use_is_one_line(tmp_path):
         (changed(*request, "output_tokens", 0), "output_tokens: expected 1 to 1,000,000, found 0"),
         (changed(*request, "output_tokens", 1_000_000_000), "output_tokens: expected 1 to 1,000,000, found 1000000000"),
         (changed(*request, "prompt_tokens", 999_999), "expected requests of up to 1,000,000 tokens in all"),
+        (changed("requests", [lengths(999_999, 2)]), "of up to 1,000,000 tokens in all, found 1000001"),
+        (changed(*request, "prompt_tokens", 0), "prompt_tokens: expected 1 to 1,000,000, found 0"),
         (changed(*request, "prompt_tokens", 2.5), "prompt_tokens: found 2.5"),
         (changed(*request, "arrival_step", -1), "arrival_step: expected 0 to 1,000,000, found -1"),
         (changed(*request, "arrival_step", 1_000_001), "arrival_step: expected 0 to 1,000,000, found 1000001"),
         (changed(*request, "prefix_id", [1]), "prefix_id: found [1]"),
         (changed(*request, "prefix_id", "a"), "'prefix_tokens' is missing"),
-        (changed("requests", 0, {"arrival_step": 0, "prompt_tokens": 5, "output_tokens": 1, "prefix_id": "a",
-                                 "prefix_tokens": 6}), "prefix_tokens: expected 0 to 5, found 6"),
+        (changed("requests", [lengths(5, 1, prefix_id=1, prefix_tokens=6)]), "prefix_tokens: expected 0 to 5, found 6"),
+        (changed("requests", [lengths(5, 1, prefix_id=1, prefix_tokens=-1)]), "prefix_tokens: expected 0 to 5, found -"),
         (changed("expected", {}), "'decisions_sha256' is missing"),
         (changed("expected", "decisions_sha256", 9), "decisions_sha256: found 9"),
         (changed("expected", "decisions", [1]), "decisions: expected a list of lines, found [1]"),
@@ -562,7 +635,14 @@ def test_whether_a_request_may_be_preempted_hangs_on_the_largest_that_run_togeth
 
 
 def test_what_just_fits_is_not_refused():
-    """49 tokens in 4 blocks; a budget of 30 without chunking where nobody can be preempted."""
+    """49 tokens in 4 blocks; a budget of 30 without chunking where nobody can be preempted. 2 and 4 blocks run together
+    in a cache of 6, and in one of 5 the larger may have to come again, with all its 49 tokens."""
+    together = {"chunked_prefill": False, "max_num_batched_tokens": 30}
+    assert schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=6, **together).preemptions == 0
+    assert schedule(Requests([10, 30], [20, 20]), 1, kv_blocks=5, **together).preemptions == 0
+    with pytest.raises(ValueError, match="prefill 49 tokens must fit into one step, and its budget is 48$"):
+        schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=5, chunked_prefill=False, max_num_batched_tokens=48)
+    schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=5, chunked_prefill=False, max_num_batched_tokens=49)
     assert schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=4).preemptions > 0
     whole = schedule(Requests([10, 30], [20, 20]), 2, chunked_prefill=False, max_num_batched_tokens=30)
     assert whole.preemptions == 0

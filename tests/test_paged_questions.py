@@ -1,6 +1,7 @@
 """The three questions' files, recomputed by the other scheduler (lesson or twin) or in closed form."""
 
 import csv
+import json
 import random
 import statistics
 
@@ -9,6 +10,7 @@ import orca_reservation
 import orca_workload
 import paged_chunked
 import paged_fast
+import paged_preemption
 import paged_prefix
 import paged_time
 import pytest
@@ -126,15 +128,117 @@ def test_chunked_against_the_lesson(out):
     assert list(table[1].values())[1:] == expected
 
 
-def test_what_is_noticed_is_computed(tmp_path):
-    """On requests with room for all, no preemption is claimed; on one request, no sharing and no gap between tokens."""
-    path = tmp_path / "requests.json"
-    path.write_text('[{"prompt_tokens": 10, "output_tokens": 1}]')
-    said = {question: script(f"paged_{question}", "--out", tmp_path, "--requests", path) for question in QUESTIONS}
-    assert all(done.returncode == 0 for done in said.values())
-    assert "nothing was preempted" in said["preemption"].stdout
-    assert "No system prompt of up to 8192 tokens" in words(said["prefix"].stdout)
-    assert len(files(tmp_path)) == 4
+def lines_of(monkeypatch, capsys, module, folder, requests, *options):
+    """What a script prints, line by line, for a few requests; its csv file lies in the folder."""
+    records = [{"prompt_tokens": prompt, "output_tokens": output} for prompt, output in requests]
+    (folder / "requests.json").write_text(json.dumps(records))
+    argv = [f"{module.__name__}.py", "--out", folder, "--requests", folder / "requests.json", *options]
+    monkeypatch.setattr("sys.argv", [str(word) for word in argv])
+    module.main()
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A --costs file: 2 ms before the scheduler; the rest are the lab's costs."""
+    (tmp_path / "costs.txt").write_text("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=2")
+    return "--costs", tmp_path / "costs.txt"
+
+
+def test_what_preemption_prints_where_there_is_room_for_all(monkeypatch, capsys, tmp_path):
+    """One prompt of 40 tokens, 2 ms, and an output of 5, 8 ms each: 5 / 0.042 s. --first leaves the second out."""
+    row = "            0               0          119.05"
+    assert lines_of(monkeypatch, capsys, paged_preemption, tmp_path, [(40, 5), (9, 9)], "--first", "1") == [
+        "Preemption: paged_preemption.csv",
+        "reserve_full_prompt  resume     max_num_seqs  preemptions  resumed_tokens  throughput_tps",
+        *(f"{reserve:21}{resume:11}{limit:12}{row}"
+          for reserve in ("true", "false") for resume in ("recompute", "swap") for limit in (8, 16, 32)),
+        "Notice: nothing was preempted: the cache has room for all that may run together.",
+    ]
+
+
+def test_the_costs_of_preemption_are_those_given(monkeypatch, capsys, tmp_path):
+    """All at time 0 and no clients: 20 + 8 ms for one token. A step that swaps lasts as long."""
+    (tmp_path / "costs.txt").write_text("prefill_ms_per_token=0.5 step_ms=8 step_ms_per_sequence=0 overhead_ms=0")
+    said = lines_of(monkeypatch, capsys, paged_preemption, tmp_path, [(40, 1)], "--costs", tmp_path / "costs.txt")
+    assert [line.split()[-1] for line in said[2:-1]] == ["35.71"] * 12
+
+
+def test_what_preemption_says_of_its_table(capsys):
+    """The most preemptions without the reservation are 30; with it there are more, which does not matter."""
+    table = {
+        (True, "recompute"): [(0, 100), (2, 150), (40, 200)], (True, "swap"): [(0, 100), (2, 165), (3, 190)],
+        (False, "recompute"): [(0, 100), (10, 120), (30, 90)], (False, "swap"): [(0, 100), (6, 150), (20, 108)],
+    }
+    results = {(*key, limit): row for key, rows in table.items() for limit, row in zip((8, 16, 32), rows)}
+    swaps = [
+        "With the reservation, recomputing, the best limit is 32: 100 at 8, 150 at 16, 200 at 32 tokens/s. Swapping "
+        "changes that by +0.0% at 8, +10.0% at 16, -5.0% at 32.",
+        "Without the reservation, recomputing, the best limit is 16: 100 at 8, 120 at 16, 90 at 32 tokens/s. Swapping "
+        "changes that by +0.0% at 8, +25.0% at 16, +20.0% at 32.",
+        "A token moved out and back takes 65.5 us. One computed again takes 7.2 us, and a place in the budget.",
+    ]
+    paged_preemption.print_notices(results, Costs(prefill_us_per_token=7.2))
+    assert words(capsys.readouterr().out) == " ".join([
+        "Notice: with recompute and 32 sequences, reserving the whole prompt turns 30 preemptions into 40, and 90 "
+        "tokens/s into 200 (+122.2%).", *swaps])
+    results[False, "swap", 16] = 31, 150
+    paged_preemption.print_notices(results, Costs(prefill_us_per_token=7.2))
+    assert words(capsys.readouterr().out) == " ".join([
+        "Notice: with swap and 16 sequences, reserving the whole prompt turns 31 preemptions into 2, and 150 tokens/s "
+        "into 165 (+10.0%).", *swaps])
+
+
+def test_a_million_tokens_are_moved_in_32768_ms():
+    """819,200 B a token at 25 GB/s."""
+    assert paged_preemption.swap_us(10**6) == 32_768_000
+
+
+def test_what_prefix_prints(monkeypatch, capsys, tmp_path, server):
+    """Prompts of 40, 160 and 240 tokens, 2 ms before the scheduler. Without a system prompt their TTFTs are 12, 18 and
+    22 ms; with one of s tokens that is not cached, 0.05 s more. Cached, the first is the slowest, so the median is 22.
+    18 + 0.05 s > 8 x 22 from s > 3160 on: 3168."""
+    asked = [(40, 9), (160, 9), (240, 9)]
+    assert lines_of(monkeypatch, capsys, paged_prefix, tmp_path, [*asked, (1, 1)], "--first", 3, *server) == [
+        "Prefix caching: paged_prefix.csv",
+        "system_tokens  ttft_off_p50_ms  ttft_on_p50_ms   ratio",
+        "            0            18.00           18.00   1.000",
+        "          256            30.80           22.00   1.400",
+        "          512            43.60           22.00   1.982",
+        "         1024            69.20           22.00   3.145",
+        "         2048           120.40           22.00   5.473",
+        "         4096           222.80           22.00  10.127",
+        "Notice: with caching the median TTFT is 22.00 ms behind 4096 system tokens, +4.00 ms against none;",
+        "without, 222.80 ms.",
+        "The shortest system prompt (a multiple of 16) that makes the median TTFT more than 8 times shorter",
+        "has 3168 tokens.",
+    ]
+    assert (tmp_path / "paged_prefix.csv").read_text().splitlines()[-1] == "4096,222.80,22.00,10.127"
+    said = lines_of(monkeypatch, capsys, paged_prefix, tmp_path, asked[:1], *server)
+    assert said[-1] == "No system prompt of up to 8192 tokens makes the median TTFT more than 8 times shorter."
+
+
+def test_the_longest_system_prompt_that_is_tried_is_8192_tokens():
+    """Prompts of 10: 8.5 ms cached, 418.1 ms behind 8192 tokens and 417.3 behind 8176: 49.19 and 49.09 times."""
+    requests = Requests([10] * 3, [1] * 3)
+    assert paged_prefix.shortest_beyond(requests, 49.1) == 8192
+    assert paged_prefix.shortest_beyond(requests, 49.2) is None
+
+
+def test_what_chunked_prints_of_one_request(monkeypatch, capsys, tmp_path, server):
+    """10 tokens of prompt, 0.5 ms, one of output, 2 ms before the scheduler: TTFT 10.5 ms, and no gap between tokens.
+    Nobody waits, so each of the 20 draws lasts from 0 to 10.5 ms after the arrival."""
+    span_us = sum(at_rate(unit_arrivals(seed, 1), 10)[0] + 10_500 for seed in range(20))
+    tps = f"{20 * 1e6 / span_us:.2f}"
+    said = lines_of(monkeypatch, capsys, paged_chunked, tmp_path, [(10, 1), (9, 9)], "--first", 1, *server)
+    assert said == [
+        "Chunked prefill: paged_chunked.csv",
+        "max_num_batched_tokens  p99_ttft_ms  p99_itl_ms  throughput_tps",
+        *(f"{budget:>22}        10.50        0.00{tps:>16}" for budget in (64, 128, 256, 512, 1024, 2048, "unlimited")),
+        "Notice: p99 ITL is 0.00 ms at every budget.",
+        "p99 TTFT is lowest at 64, 10.50 ms.",
+    ]
+    assert (tmp_path / "paged_chunked.csv").read_text().splitlines()[-1] == f"unlimited,10.50,0.00,{tps}"
 
 
 def test_paging_solves_the_deadlock():
@@ -198,8 +302,11 @@ def test_a_request_that_never_fits_is_one_line(tmp_path):
 
 def test_every_help_says_what_is_asked():
     for question in QUESTIONS:
-        assert "?" in started(f"paged_{question}", "--help").stdout.split("\n\n")[1]
-    assert "?" in started("paged", "--help").stdout.split("\n\n")[1]
+        assert "?" in script(f"paged_{question}", "--help").stdout.split("\n\n")[1]
+    said = script("paged", "--help").stdout
+    assert "?" in said.split("\n\n")[1]
+    assert words(said).endswith("--replay FILE recorded cases, logs/NAME.log.gz beside them (default: "
+                                "fixtures/vllm/cases.json)")
 
 
 def test_the_ratio_is_searched_block_by_block():
