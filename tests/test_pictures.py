@@ -20,6 +20,7 @@ import picture_steps
 import picture_ttft
 import picture_tune
 import pictures
+import plan_measured
 import pytest
 import queueing
 import static
@@ -37,18 +38,26 @@ from sources import load_trace
 NAMES = ["chunked.svg", "clocked.svg", "deadlock.svg", "measured.svg", "orca_curves.svg", "orca_reservation.svg",
          "preemption.svg", "prefix.svg", "queue.svg", "slots.svg", "steps.svg", "ttft.svg", "tune.svg", "waste.svg"]
 SCRIPTS = ["static", "continuous", "compare", "queueing", "tune", "paged_preemption", "paged_prefix", "paged_chunked",
-           "orca_waste", "orca_curves", "orca_reservation", "plan_measured"]
+           "orca_waste", "orca_curves", "orca_reservation"]
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """The result files of the lab's own requests, two scripts at a time."""
     out = tmp_path_factory.mktemp("results")
-    for pair in zip(SCRIPTS[::2], SCRIPTS[1::2]):
-        commands = [[sys.executable, str(LAB / f"{name}.py"), "--out", str(out)] for name in pair]
+    for some in (SCRIPTS[at : at + 2] for at in range(0, len(SCRIPTS), 2)):
+        commands = [[sys.executable, str(LAB / f"{name}.py"), "--out", str(out)] for name in some]
         started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
-        assert [process.wait() for process in started] == [0, 0], pair
+        assert [process.wait() for process in started] == [0] * len(some), some
     return out
+
+
+@pytest.fixture(scope="module")
+def recorded(results):
+    """{server: its plan_measured.Result}, and measured.csv of them beside the other result files."""
+    found = {server.name: plan_measured.result_of(server) for server in plan_measured.RECORDED}
+    plan_measured.report(list(found.values()), results)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +77,20 @@ def rows(path):
 # --- the same numbers ---------------------------------------------------------------------------------------------
 
 
-def test_some_committed_pictures_are_those_of_today(tmp_path, shipped):
-    """Written by the script, with a list of them. `make check` draws all of them again."""
-    some = ["queue.svg", "slots.svg", "steps.svg", "tune.svg", "waste.svg"]
-    done = script("pictures", "--out", tmp_path, "--only", *some)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_committed_pictures_are_those_of_today(monkeypatch, shipped, recorded, name):
+    """To the last unit."""
+    monkeypatch.setattr(plan_measured, "result_of", lambda server: recorded[server.name])
+    recipes = pictures.recipes(shipped, Costs(), 200, RECORDED)
+    assert sorted(files(LAB / "pictures")) == sorted(recipes) == NAMES
+    assert recipes[name]() == committed(name), "run make pictures"
+
+
+def test_the_script_writes_those_that_are_asked_for(tmp_path):
+    done = script("pictures", "--out", tmp_path, "--only", "waste.svg", "steps.svg")
     assert (done.returncode, done.stderr) == (0, "")
-    assert sorted(done.stdout.splitlines()[1:]) == some
-    assert files(tmp_path) == {name: (LAB / "pictures" / name).read_bytes() for name in some}, "run make pictures"
-    assert sorted(files(LAB / "pictures")) == sorted(pictures.recipes(shipped, Costs(), 200, RECORDED)) == NAMES
+    assert done.stdout == f"Pictures in {tmp_path}:\nwaste.svg\nsteps.svg\n"
+    assert files(tmp_path) == {name: committed(name).encode() for name in ("waste.svg", "steps.svg")}
 
 
 def test_steps_is_the_example_of_the_lessons():
@@ -369,7 +384,7 @@ def test_the_tokens_of_deadlock_are_those_of_a_step_by_step_sum():
     assert picture_deadlock.sampled([(0.0, 5), (0.1, 6), (9.0, 7)], 10, 10.0) == [(0.1, 6), (9.0, 7)]
 
 
-def test_measured(results):
+def test_measured(results, recorded):
     """Each error of measured.csv is at its place; calibrated runs are hollow; beyond the noise is vermilion."""
     for name, servers in (("clocked.svg", ("async", "roofline", "sync")), ("measured.svg", ("cpu",))):
         x, _, series = panel_of(committed(name), "error")
@@ -532,7 +547,7 @@ def test_a_bad_file_draws_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("name", pictures.RESULTS)
-def test_a_result_file_that_the_lab_did_not_write_is_named(tmp_path, results, name):
+def test_a_result_file_that_the_lab_did_not_write_is_named(tmp_path, results, recorded, name):
     """Cut off, with a word for a number, with other columns, without rows, or no text: then it is not drawn."""
     good = (results / name).read_bytes()
     header, first, *_ = good.splitlines(keepends=True)
