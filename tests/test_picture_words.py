@@ -34,7 +34,8 @@ NUMBERS = Panel("hand", Scale(0, 100, 0, 100), Scale(0, 100, 0, 100))  # a value
 
 def said(text):
     """Description and words of a picture: those that are no number on an axis, with their class."""
-    kinds = [(element.text, element.get("class") or "") for element in ElementTree.fromstring(text).iter(f"{XMLNS}text")]
+    elements = ElementTree.fromstring(text).iter(f"{XMLNS}text")
+    kinds = [(element.text, element.get("class") or "") for element in elements]
     return [description(text), *(f"{kind}: {line}" if kind else line for line, kind in kinds if "tick" not in kind)]
 
 
@@ -45,7 +46,8 @@ LOOP = [tune.Point(1, 25.0, 79.2, 60.0), tune.Point(2, 30.0, 90.0, 110.0), tune.
 
 @pytest.mark.parametrize("target_ms, answers, n, lines, numbers", [
     (200, [2, 2, 2], 3, ["bad: p99: 2 clients, 110 tokens/s", "bad: p99: 2 in any order tried",
-                         "good: mean: 3 clients or more, 150 tokens/s, p99 250 ms"], ["bad middle: 2", "good middle: 3"]),
+                         "good: mean: 3 clients or more, 150 tokens/s, p99 250 ms"],
+     ["bad middle: 2", "good middle: 3"]),
     (90, [1, 2], 299, ["bad: p99: 2 clients, 110 tokens/s", "bad: p99: 1 to 2 in 2 random orders",
                        "good: mean: 3 clients or more, 150 tokens/s, p99 250 ms",
                        "head: up to 2 clients the p99 misses the first burst"], ["bad middle: 2", "good middle: 3"]),
@@ -63,7 +65,8 @@ def test_tune_says_both_answers_the_orders_and_the_unseen_burst(target_ms, answe
     sentences = "; ".join(line.split(": ", 1)[1] for line in lines)
     assert said(text) == [
         f"Clients that meet {target_ms:,.12g} ms. P{sentences[1:]}.", "title: How many clients meet the TTFT target?",
-        f"One request in flight each; target {target_ms:,.12g} ms", *lines, *numbers, "target", "bad: p99", "good: mean"]
+        f"One request in flight each; target {target_ms:,.12g} ms", *lines, *numbers,
+        "target", "bad: p99", "good: mean"]
     assert ("unseen" in panel_of(text, "ttft")[2]) == any("first burst" in line for line in lines)
     assert ("orders" in panel_of(text, "ttft")[2]) == any("order" in line for line in lines)
 
@@ -121,7 +124,8 @@ def test_queue_words():
     assert said(text) == [
         "At no rate up to 20 requests/s does a request wait: there is always a free slot.",
         "title: How long do requests wait?", "Poisson arrivals, continuous batching, 32 slots",
-        "never catches up; but no request waits for a slot", "good middle: nobody waits", "head middle: capacity 12.3/s"]
+        "never catches up; but no request waits for a slot", "good middle: nobody waits",
+        "head middle: capacity 12.3/s"]
 
 
 @pytest.mark.parametrize("capacity, noted", [
@@ -157,15 +161,17 @@ def test_slots_words():
     data = picture_slots.slots_data(Requests([20] * 10, [1] * 10), Costs(prefill_us_per_token=100), slots=1)
     text = picture_slots.draw_slots(*data)
     assert said(text) == [
-        "Static batching ends at 0.10 s with slot_util 1.0000. Continuous batching ends at 0.10 s with slot_util 1.0000. "
+        "Static batching ends at 0.10 s with slot_util 1.0000. "
+        "Continuous batching ends at 0.10 s with slot_util 1.0000. "
         "The same 10 requests in 1 slots: continuous batching has 1.000 times the throughput.",
         "title: What if a freed slot were filled at once?", "good: Continuous: 1.000 times the throughput",
         "a request (10 in 1 slots)", "an idle slot", "head: Static batching", "8 of 10 finished here, slot_util 1.0000",
         "head: Continuous batching", "8 of 10 finished here, slot_util 1.0000"]
     assert words(text)[-1] == "the first 0.08 seconds"
     torn = [path.get("d") for path in ElementTree.fromstring(text).iter(f"{XMLNS}path") if path.get("class") == "paper"]
-    assert torn[0] == ("M621,176L620,176L613,184L620,192L613,200L620,208L613,216L620,224L613,232L620,240L613,248L620,256"
-                       "L613,264L620,272L613,280L620,288L613,296L620,304L613,312L620,320L613,328L621,328z")
+    assert torn[0] == (
+        "M621,176L620,176L613,184L620,192L613,200L620,208L613,216L620,224L613,232L620,240L613,248L620,256"
+        "L613,264L620,272L613,280L620,288L613,296L620,304L613,312L620,320L613,328L621,328z")
 
 
 # --- the second lab -----------------------------------------------------------------------------------------------
@@ -192,8 +198,8 @@ def test_curves_words():
               ("iteration", 32): Point(4, 4.0, 39.0, 1)}
     text = picture_curves.draw_curves(40.0, SYSTEMS, within)
     assert said(text) == [
-        "Requests served per second within 40.0 ms per output token: request 1 0.90, request 8 0.80, iteration 32 4.00; "
-        "iteration 32 serves 4.4 times as much.",
+        "Requests served per second within 40.0 ms per output token: request 1 0.90, request 8 0.80, "
+        "iteration 32 4.00; iteration 32 serves 4.4 times as much.",
         "title: Which load does each scheduler carry?", "GPT-3 13B on an A100, modelled; target 40.0 ms",
         "bad: request 1 serves 0.90 requests/s within it", "good: iteration 32 serves 4.00 requests/s within it",
         "good: iteration 32 serves 4.4 times as much", "bad: request 1", "bad: request 8", "good end: iteration 32",
@@ -201,8 +207,8 @@ def test_curves_words():
     never = Point(0.05, 0, 9, 0)
     within |= {("request", 1): never, ("request", 8): never}
     text = picture_curves.draw_curves(40.0, SYSTEMS, within)
-    assert said(text)[0] == ("Requests served per second within 40.0 ms per output token: request 1 0.00, request 8 0.00, "
-                             "iteration 32 4.00; At no rate does request level meet it.")
+    assert said(text)[0] == ("Requests served per second within 40.0 ms per output token: request 1 0.00, "
+                             "request 8 0.00, iteration 32 4.00; At no rate does request level meet it.")
     assert said(text)[3:6] == ["bad: request level serves 0.00 requests/s within it",
                                "good: iteration 32 serves 4.00 requests/s within it",
                                "good: At no rate does request level meet it"]
@@ -229,7 +235,8 @@ def test_deadlock_words():
     ((across, up),) = marks(series["flat"])
     assert (x.value(across), y.value(up)) == pytest.approx((1.5, 12597), rel=1e-3)
     text = picture_deadlock.draw_deadlock(CACHE, None)
-    assert said(text) == [f"Nobody runs out of memory. {peaks}", title, under, *KEYS, "good: Nobody runs out of memory."]
+    assert said(text) == [
+        f"Nobody runs out of memory. {peaks}", title, under, *KEYS, "good: Nobody runs out of memory."]
     x, _, series = panel_of(text, "cache")
     assert x.high == 5.0 and "flat" not in series
 
@@ -258,7 +265,8 @@ def test_reservation_words():
     assert said(text) == [
         "Mean tokens reserved and used: max_seq at 4 requests/s 9,000 and 4,500; none at 4 requests/s 3,000 and 3,000; "
         "deadlock at 12.3 s, 45 of 1,000 served; paged at 2.5 requests/s 2,100 and 2,000.",
-        "title: How much reserved memory is ever used?", "tokens in use", "reserved, not in use", "end: reserved / used",
+        "title: How much reserved memory is ever used?", "tokens in use", "reserved, not in use",
+        "end: reserved / used",
         "head: 4 requests per second", "end: max_seq", "end: 2.00", "end: none", "end: 1.00",
         "bad: deadlock at 12.3 s, 45 of 1,000 served", "head: 2.5 requests per second", "end: paged", "end: 1.05"]
     x, _, series = panel_of(text, "tokens")
@@ -306,11 +314,12 @@ def test_limits_of_preemption(monkeypatch, n, limits):
 def test_prefix_words():
     text = picture_prefix.draw_prefix([(0, 1.0), (256, 3.0), (1024, 8.04), (2048, 16.0), (2100, 16.5)], 1024)
     title, under = "title: What does a cached system prompt save?", "Times that the median TTFT gets shorter"
-    assert said(text) == ["A cached system prompt of 2,100 tokens makes the median TTFT 16.5 times shorter, more than 8 times "
-                          "from 1,024 tokens on.", title, under, "head: 8 times from 1,024 on"]
+    assert said(text) == ["A cached system prompt of 2,100 tokens makes the median TTFT 16.5 times shorter, "
+                          "more than 8 times from 1,024 tokens on.", title, under, "head: 8 times from 1,024 on"]
     assert len(marks(panel_of(text, "ratio")[2]["ratio"])) == 4, "2,100 is no row of the file"
     text = picture_prefix.draw_prefix([(0, 1.0), (1024, 8.0)], None)
-    assert said(text) == ["A cached system prompt of 1,024 tokens makes the median TTFT 8.0 times shorter.", title, under]
+    assert said(text) == [
+        "A cached system prompt of 1,024 tokens makes the median TTFT 8.0 times shorter.", title, under]
     assert "beyond" not in panel_of(text, "ratio")[2]
 
 
@@ -451,7 +460,8 @@ def test_what_lies_where_in_a_plan():
     assert spots["p99 ITL, ms, log scale"] == (20, 166) and spots["target"][0] == x.end + 10
     zone = next(element for element in ElementTree.fromstring(text).iter() if element.get("class") == "zone")
     left, top, wide, tall = (float(zone.get(side)) for side in ("x", "y", "width", "height"))
-    assert x.value(left) == pytest.approx(3.2, rel=1e-3) and left + wide == pytest.approx(x.end) and (top, tall) == (224, 250)
+    assert x.value(left) == pytest.approx(3.2, rel=1e-3) and left + wide == pytest.approx(x.end)
+    assert (top, tall) == (224, 250)
     for name, rps, from_y in (("today", 2, 224), ("capacity", 3.2, 224), ("answer", 2.5, 180), ("slower", 2.1, 200)):
         left, top, _, bottom = map(float, series[name][0].get("d")[1:].replace("L", ",").split(","))
         assert x.value(left) == pytest.approx(rps, rel=1e-3) and bottom == y.start

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from random import Random
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import oracle
@@ -511,6 +512,30 @@ def test_only_and_results(tmp_path, results):
     done = script("pictures", "--out", tmp_path, "--only", "tune.svg", "nothing.svg")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "--only: expected some of steps.svg" in done.stderr and "found nothing.svg" in done.stderr
+
+
+@pytest.mark.parametrize("changed, own", [
+    ({}, False), ({"first": 3}, True), ({"costs": SHIPPED}, True), ({"target_ttft_ms": 201.0}, True),
+    ({"requests": RECORDED}, True)])
+def test_what_is_the_labs_own(changed, own):
+    given = {"requests": SHIPPED, "first": None, "costs": None, "target_ttft_ms": 200.0} | changed
+    assert pictures.is_the_labs(SimpleNamespace(**given)) != own
+
+
+@pytest.mark.parametrize("n, drawn", [
+    (1000, {"tune", "ttft", "chunked"}), (1001, {"tune", "ttft", "chunked", "preemption", "prefix"})])
+def test_pictures_of_short_lists_show_more_than_the_files(monkeypatch, results, n, drawn):
+    """So three pictures are drawn of the files, and of more than 1000 requests five."""
+    given = {}
+    for name in ("tune", "ttft", "chunked", "preemption", "prefix"):
+        module = getattr(pictures, name)
+        monkeypatch.setattr(module, f"{name}_data", lambda *data, name=name, **rows: given.update(
+            {name: rows.get("rows", data[-1])}) or ())
+        monkeypatch.setattr(module, f"draw_{name}", lambda *_: "")
+    recipes = pictures.recipes(Requests([1] * n, [1] * n), Costs(), 200, RECORDED, results=results)
+    for name in ("tune", "ttft", "chunked", "preemption", "prefix"):
+        recipes[f"{name}.svg"]()
+    assert {name for name, rows in given.items() if rows} == drawn
 
 
 def test_own_requests_never_overwrite_the_committed_pictures(tmp_path):

@@ -24,8 +24,8 @@ from orca_workload import Workload, load_workload
 from picture_reader import assert_legible
 from sources import load_trace
 
-NAMES = ["chunked", "clocked", "deadlock", "measured", "orca_curves", "orca_reservation", "preemption", "prefix", "queue", "slots",
-         "steps", "ttft", "tune", "waste"]
+NAMES = ["chunked", "clocked", "deadlock", "measured", "orca_curves", "orca_reservation", "preemption", "prefix",
+         "queue", "slots", "steps", "ttft", "tune", "waste"]
 MEASURED = Costs(prefill_us_per_token=144, step_us=9907, step_us_per_sequence=493, overhead_us=4933)
 
 

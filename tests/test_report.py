@@ -119,7 +119,8 @@ def test_what_is_not_about_the_readers_requests_has_a_badge(mine):
     text, printed, _ = mine
     badges = [words for words in Page(text).words["p"] if words.startswith("Recorded")]
     assert len(badges) == 5 and badges[-1] == "Recorded runs of real servers, not yours"
-    assert badges[0] == "Recorded requests, not yours (no arrivals, and this lab needs them: a gap in each record, or a trace with arrivals)"
+    assert badges[0] == ("Recorded requests, not yours (no arrivals, and this lab needs them: "
+                         "a gap in each record, or a trace with arrivals)")
     assert printed == (
         f"report.html: 15 sections, 13 pictures, {len(text) // 1000} kB\n"
         "The second lab's part: recorded requests, not yours (no arrivals, and this lab needs them: "
@@ -303,7 +304,8 @@ def test_facts(tmp_path, monkeypatch):
     assert (found["costs"], found["prefill"]) == ("from costs.txt", "0.12 ms a prompt token")
     assert found["step"] == "7.1 ms with 1 sequence, 10.2 ms with 32"
     assert found["outside the server"] == "1.5 ms of every TTFT"
-    assert found["command"] == ("python3 lb2/report.py --requests b.json --target-ttft-ms 0.5 --first 2 --costs costs.txt")
+    assert found["command"] == (
+        "python3 lb2/report.py --requests b.json --target-ttft-ms 0.5 --first 2 --costs costs.txt")
 
 
 @pytest.mark.parametrize("top, statuses, version", [
@@ -367,8 +369,8 @@ def test_jobs_in_full(tmp_path):
     """Those that take long first; pictures are drawn from the files that the script wrote."""
     inputs = small_inputs(tmp_path, first=3)
     jobs = jobs_of(inputs, 1500.0)
-    assert list(jobs) == ["tune", "paged_chunked", "paged_prefix", "paged_preemption", "static", "continuous", "compare",
-                          "maxseqs", "queueing", "cost", "orca_waste", "orca_curves", "orca_homogeneous",
+    assert list(jobs) == ["tune", "paged_chunked", "paged_prefix", "paged_preemption", "static", "continuous",
+                          "compare", "maxseqs", "queueing", "cost", "orca_waste", "orca_curves", "orca_homogeneous",
                           "orca_reservation", "plan_measured"]
     mine = ["--requests=three.json", "--first=3"]
     assert jobs["queueing"] == [
@@ -383,7 +385,8 @@ def test_jobs_in_full(tmp_path):
     assert badge_of("queueing", inputs) == "" and badge_of("plan_measured", inputs) == (
         "Recorded runs of real servers, not yours")
     assert badge_of("orca_waste", inputs) == inputs.recorded == (
-        "Recorded requests, not yours (no arrivals, and this lab needs them: a gap in each record, or a trace with arrivals)")
+        "Recorded requests, not yours (no arrivals, and this lab needs them: a gap in each record, "
+        "or a trace with arrivals)")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["given", "made", "three.json"]
 
 
@@ -468,7 +471,10 @@ def test_a_script_that_is_stopped_leaves_no_process(tmp_path):
 def test_the_page_is_written_when_a_part_fails(tmp_path):
     """No time at all for any script: every section says so, and the status is 1."""
     done = script("report", "--out", tmp_path, "--seconds", 0.001)
-    assert done.returncode == 1 and "Parts of " in done.stdout and "tune" in done.stdout
+    summary, missing = done.stdout.splitlines()
+    assert done.returncode == 1 and re.fullmatch(r"report.html: 15 sections, 0 pictures, \d+ kB", summary)
+    names, rest = missing.removeprefix("Parts of ").split(" are ")
+    assert sorted(names.split(", ")) == sorted(SCRIPTS) and rest == "missing; report.html says why in their place."
     text = (tmp_path / "report.html").read_text()
     assert "How many clients meet the target is not known." in text
     assert text.count("Stopped after 0.001 seconds") >= 15
@@ -547,7 +553,8 @@ def test_every_table_has_its_own_caption():
 
 def test_cells_are_where_columns_are_blank():
     """Two spaces part columns; one does not, even where it is below one."""
-    assert cells_of(["a b  cc   d", "e f   g", "  h  i   jj"]) == [["a b", "cc", "d"], ["e f", "g", ""], ["h", "i", "jj"]]
+    assert cells_of(["a b  cc   d", "e f   g", "  h  i   jj"]) == [
+        ["a b", "cc", "d"], ["e f", "g", ""], ["h", "i", "jj"]]
     assert cells_of(["a,b", "1,"]) == [["a", "b"], ["1", ""]]
 
 
