@@ -256,6 +256,16 @@ def test_a_word_is_within_its_panel():
     assert svg_labels.beside(panel, 5, 14.3, "a", "", up, []) == []
 
 
+@pytest.mark.parametrize("side", [None, 0, 1, 2, 3])
+def test_a_panel_that_is_just_as_large_as_a_word_holds_it(side):
+    """A hundredth of a unit less on any side, and it does not."""
+    left, top, right, bottom = (edge + (side == i) * (0.01 if i < 2 else -0.01)
+                                for i, edge in enumerate(svg_labels.box(310, 240, "a")))
+    panel = Panel("p", Scale(left, right, left, right), Scale(bottom, top, bottom, top))
+    found = svg_labels.beside(panel, 300, 250, "a", "", [], [])
+    assert found == (['<text x="310" y="240">a</text>'] if side is None else [])
+
+
 # --- scales -------------------------------------------------------------------------------------------------------
 
 
