@@ -59,6 +59,11 @@ def description(text):
     return ElementTree.fromstring(text)[1].text
 
 
+def colour_of(text, name):
+    """The class of a series."""
+    return ElementTree.fromstring(text).find(f".//*[@data-series='{name}']").get("class")
+
+
 def assert_drawn(axes, places, written):
     """Places against rows of (x, y) as they are written in a file."""
     assert len(places) == len(written)

@@ -5,12 +5,14 @@ import json
 import random
 from functools import cache
 
+import orca_workload
 import picture_measured
+import pictures
 import plan_measured
 import pytest
 from bench_file import bench
 from cost_model import Costs, Server, costs_line
-from fixture import LAB, ROOT, SHIPPED, script
+from fixture import LAB, ROOT, SHIPPED, script, shipped
 from inputs import BadInput, Requests, read_text
 from plan_bench import load_benches
 from plan_calibrate import calibrated
@@ -107,6 +109,13 @@ def test_the_wrong_scheduler_misses_the_ttft():
     errors = {(row.run, row.measure): row.error_percent for row in result.rows}
     assert -35 < errors["async_c04", "p50_ttft_ms"] < -10 and abs(errors["async_c04", "p50_itl_ms"]) < 1
     assert "scheduling=synchronous" in result.settings
+
+
+@pytest.mark.parametrize("name", ["clocked.svg", "measured.svg"])
+def test_the_committed_pictures_are_those_of_today(results, monkeypatch, name):
+    monkeypatch.setattr(plan_measured, "result_of", lambda server: results[server.name])
+    recipes = pictures.recipes(shipped(), Costs(), 200, orca_workload.RECORDED)
+    assert recipes[name]() == (LAB / "pictures" / name).read_text(), "run make pictures"
 
 
 def test_the_committed_pictures_show_the_errors(results, tmp_path):

@@ -15,7 +15,7 @@ import paged_prefix
 import paged_time
 import pytest
 from cost_model import Costs
-from fixture import files, script, shipped, started, words
+from fixture import files, script, shipped, words
 from inputs import Requests
 from paged import Chunk
 from queueing import at_rate, unit_arrivals

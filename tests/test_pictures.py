@@ -2,9 +2,8 @@
 
 import csv
 import re
-import subprocess
-import sys
 from random import Random
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import oracle
@@ -38,6 +37,7 @@ from sources import load_trace
 
 NAMES = ["chunked.svg", "clocked.svg", "deadlock.svg", "measured.svg", "orca_curves.svg", "orca_reservation.svg",
          "preemption.svg", "prefix.svg", "queue.svg", "slots.svg", "steps.svg", "ttft.svg", "tune.svg", "waste.svg"]
+ELSEWHERE = ["preemption.svg", "clocked.svg", "measured.svg"]  # drawn again in the next test, and in test_measured.py
 SCRIPTS = ["static", "continuous", "compare", "queueing", "tune", "paged_preemption", "paged_prefix", "paged_chunked",
            "orca_waste", "orca_curves", "orca_reservation"]
 
@@ -70,14 +70,33 @@ def rows(path):
 # --- the same numbers ---------------------------------------------------------------------------------------------
 
 
-def test_some_committed_pictures_are_those_of_today(tmp_path, shipped):
-    """Written by the script, with a list of them. `make check` draws all of them again."""
-    some = ["queue.svg", "slots.svg", "steps.svg", "tune.svg", "waste.svg"]
-    done = script("pictures", "--out", tmp_path, "--only", *some)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ELSEWHERE])
+def test_the_committed_pictures_are_those_of_today(shipped, name):
+    """To the last unit. `make check` plays the policies of preemption.svg again, too."""
+    recipes = pictures.recipes(shipped, Costs(), 200, RECORDED)
+    assert sorted(files(LAB / "pictures")) == sorted(recipes) == NAMES
+    assert recipes[name]() == committed(name), "run make pictures"
+
+
+def test_the_committed_preemption_is_drawn_like_this():
+    """Of the points that are read back from it, to half a token per second."""
+    text = committed("preemption.svg")
+    x, y, series = panel_of(text, "throughput")
+    most = int(re.search(r"Up to ([\d,]+) preemptions", description(text))[1].replace(",", ""))
+    data = {policy: [(round(x.value(across)), y.value(up), most) for across, up in points(series[name])]
+            for policy, (name, *_) in picture_preemption.POLICIES.items()}
+    assert [limit for limit, *_ in data[True, "swap"]] == sorted(picture_preemption.LIMITS)
+    again, number = picture_preemption.draw_preemption(data), re.compile(r"([\d,]+)(?= tokens/s)")
+    assert number.sub("", again) == number.sub("", text), "run make pictures"
+    ends = [float(end.replace(",", "")) for end in number.findall(text)]
+    assert ends == pytest.approx([some[-1][1] for some in data.values()], abs=0.55)
+
+
+def test_the_script_writes_those_that_are_asked_for(tmp_path):
+    done = script("pictures", "--out", tmp_path, "--only", "waste.svg", "steps.svg")
     assert (done.returncode, done.stderr) == (0, "")
-    assert sorted(done.stdout.splitlines()[1:]) == some
-    assert files(tmp_path) == {name: (LAB / "pictures" / name).read_bytes() for name in some}, "run make pictures"
-    assert sorted(files(LAB / "pictures")) == sorted(pictures.recipes(shipped, Costs(), 200, RECORDED)) == NAMES
+    assert done.stdout == f"Pictures in {tmp_path}:\nwaste.svg\nsteps.svg\n"
+    assert files(tmp_path) == {name: committed(name).encode() for name in ("waste.svg", "steps.svg")}
 
 
 def test_steps_is_the_example_of_the_lessons():
@@ -490,6 +509,30 @@ def test_only_and_results(tmp_path, results):
     assert "--only: expected some of steps.svg" in done.stderr and "found nothing.svg" in done.stderr
 
 
+@pytest.mark.parametrize("changed, own", [
+    ({}, False), ({"first": 3}, True), ({"costs": SHIPPED}, True), ({"target_ttft_ms": 201.0}, True),
+    ({"requests": RECORDED}, True)])
+def test_what_is_the_labs_own(changed, own):
+    given = {"requests": SHIPPED, "first": None, "costs": None, "target_ttft_ms": 200.0} | changed
+    assert pictures.is_the_labs(SimpleNamespace(**given)) != own
+
+
+@pytest.mark.parametrize("n, drawn", [
+    (1000, {"tune", "ttft", "chunked"}), (1001, {"tune", "ttft", "chunked", "preemption", "prefix"})])
+def test_pictures_of_short_lists_show_more_than_the_files(monkeypatch, results, n, drawn):
+    """So three pictures are drawn of the files, and of more than 1000 requests five."""
+    given = {}
+    for name in ("tune", "ttft", "chunked", "preemption", "prefix"):
+        module = getattr(pictures, name)
+        monkeypatch.setattr(module, f"{name}_data", lambda *data, name=name, **rows: given.update(
+            {name: rows.get("rows", data[-1])}) or ())
+        monkeypatch.setattr(module, f"draw_{name}", lambda *_: "")
+    recipes = pictures.recipes(Requests([1] * n, [1] * n), Costs(), 200, RECORDED, results=results)
+    for name in ("tune", "ttft", "chunked", "preemption", "prefix"):
+        recipes[f"{name}.svg"]()
+    assert {name for name, rows in given.items() if rows} == drawn
+
+
 def test_own_requests_never_overwrite_the_committed_pictures(tmp_path):
     """A copy of the project: without --out they go to lb2/my_pictures, and the text says where."""
     lab = tmp_path / "project" / "lb2"
@@ -509,8 +552,7 @@ def test_own_requests_never_overwrite_the_committed_pictures(tmp_path):
         return found, done.stdout.splitlines()[0]
 
     assert draw() == (["pictures"], f"Pictures in {lab / 'pictures'}:")
-    for options in (["--requests", tmp_path / "mine.json"], ["--first", 3], ["--target-ttft-ms", 100]):
-        assert draw(*options) == (["my_pictures"], f"Pictures in {lab / 'my_pictures'}:")
+    assert draw("--requests", tmp_path / "mine.json") == (["my_pictures"], f"Pictures in {lab / 'my_pictures'}:")
     assert draw("--first", 3, "--out", lab / "elsewhere")[0] == ["elsewhere"]
     assert "lb2/my_pictures" in started("pictures", "--help").stdout
 

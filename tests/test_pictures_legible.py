@@ -12,7 +12,6 @@ import picture_prefix
 import picture_queue
 import picture_reservation
 import picture_slots
-import picture_steps
 import picture_ttft
 import picture_tune
 import picture_waste
@@ -25,8 +24,8 @@ from orca_workload import Workload, load_workload
 from picture_reader import assert_legible
 from sources import load_trace
 
-NAMES = ["chunked", "deadlock", "measured", "orca_curves", "orca_reservation", "preemption", "prefix", "queue", "slots",
-         "steps", "ttft", "tune", "waste"]
+NAMES = ["chunked", "clocked", "deadlock", "measured", "orca_curves", "orca_reservation", "preemption", "prefix",
+         "queue", "slots", "steps", "ttft", "tune", "waste"]
 MEASURED = Costs(prefill_us_per_token=144, step_us=9907, step_us_per_sequence=493, overhead_us=4933)
 
 
@@ -134,10 +133,6 @@ def test_any_measured_runs(runs):
     rows = [(f"closed_{run:02}", measure, 100.0, 100 * r.uniform(0.4, 2.2))
             for run in range(runs) for measure in picture_measured.NAMES]
     assert_legible(picture_measured.draw_measured(rows, ["closed_00"], 20))
-
-
-def test_steps():
-    assert_legible(picture_steps.draw_steps(picture_steps.steps_data()))
 
 
 @pytest.mark.parametrize("name", NAMES)

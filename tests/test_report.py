@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
@@ -17,10 +18,12 @@ import report
 import report_run
 from command_line import say
 from common import percentile, percentile_of_counts
+from cost_model import Costs
 from fixture import LAB, ROOT, SHIPPED, files, heed_ctrl_c, script
-from report_blocks import Block, blocks, sentences
+from inputs import BadInput
+from report_blocks import Block, blocks, cells_of, sentences
 from report_jobs import SCRIPTS, badge_of, inputs_of, jobs_of
-from report_page import table
+from report_page import NUMBER, Section, answer, page, table
 
 REQUESTS = '[{"prompt_tokens": 10, "output_tokens": 3}, {"prompt_tokens": 700, "output_tokens": 9600}]'
 
@@ -143,8 +146,12 @@ def test_what_is_not_about_the_readers_requests_has_a_badge(mine):
     text, printed, _ = mine
     badges = [words for words in Page(text).words["p"] if words.startswith("Recorded")]
     assert len(badges) == 5 and badges[-1] == "Recorded runs of real servers, not yours"
-    assert badges[0] == "Recorded requests, not yours (no arrivals, and this lab needs them: a gap in each record, or a trace with arrivals)"
-    assert "The second lab's part: recorded requests, not yours" in printed
+    assert badges[0] == ("Recorded requests, not yours (no arrivals, and this lab needs them: "
+                         "a gap in each record, or a trace with arrivals)")
+    assert printed == (
+        f"report.html: 15 sections, 13 pictures, {len(text) // 1000} kB\n"
+        "The second lab's part: recorded requests, not yours (no arrivals, and this lab needs them: "
+        "a gap in each record, or a trace with arrivals).\n")
 
 
 def test_nothing_of_the_readers_machine_is_in_it(mine):
@@ -244,6 +251,185 @@ def test_percentiles_from_counts():
         assert percentile_of_counts(counts, percent) == percentile(values, percent)
 
 
+# --- the parts of the page ----------------------------------------------------------------------------------------
+
+SVG = "<svg><desc>Up &amp; down:\n5 %.</desc></svg>"
+IMAGE = ('<img alt="Up &amp; down:\n5 %." '
+         f'src="data:image/svg+xml;base64,{base64.b64encode(SVG.encode()).decode()}">')
+
+
+def test_a_whole_page():
+    """Names may break at _ and /. What follows a header in print stands within it: a picture or the first block."""
+    part = Section("Why <so>?", "Recorded", [SVG], [Block("pairs", [("a_b", "1/2")]), Block("words", "A < b.")],
+                   [("x.csv", [["n"], ["1"]])], ["It failed.", "So did <this>."])
+    plain = Section("How?", "", [], [Block("table", [["n", "m"], ["1", ""]], "y_z.csv")], [], [])
+    text = page("A_title \u00e9", ["<hr>"], [("what", "a_b")], [part, plain, Section("Where?", "", [], [], [], [])])
+    head, body = text.split("</style></head><body>\n")
+    assert head.split("<style>")[0] == (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>A_title &#233;</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">')
+    assert body == "\n".join([
+        "<h1>A_<wbr>title &#233;</h1>", "<hr>", "<dl><dt>what</dt><dd>a_<wbr>b</dd></dl>",
+        "<section><header><h2>Why &lt;so&gt;?</h2>", '<p class="badge">Recorded</p>',
+        '<p class="trouble">It failed.</p>', '<p class="trouble">So did &lt;this&gt;.</p>', f"{IMAGE}</header>",
+        "<dl><dt>a_<wbr>b</dt><dd>1/<wbr>2</dd></dl>", "<p>A &lt; b.</p>", "",
+        '<table><caption>x.csv</caption><thead><tr><th class="n">n</th></tr></thead><tbody>',
+        '<tr><td class="n">1</td></tr>', "</tbody></table>", "</section>",
+        "<section><header><h2>How?</h2>",
+        '<table><caption>y_<wbr>z.csv</caption><thead><tr><th class="n">n</th><th class="n">m</th></tr></thead><tbody>',
+        '<tr><td class="n">1</td><td class="n"></td></tr>', "</tbody></table></header>", "", "</section>",
+        "<section><header><h2>Where?</h2>", "</header>", "</section>", "</body></html>\n"])
+
+
+def test_a_whole_answer():
+    assert answer(["First < all.", "Second."], [SVG], ["It failed."]) == "\n".join([
+        '<div class="answer">', '<p class="first">First &lt; all.</p>', "<p>Second.</p>",
+        '<p class="trouble">It failed.</p>', IMAGE, "</div>"])
+
+
+def test_a_table_without_rows_has_its_header():
+    assert table([["a", "b"]]) == "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody>\n\n</tbody></table>"
+
+
+def test_a_table_of_12_rows_is_not_folded():
+    rows = [["a"], *([str(i)] for i in range(12))]
+    assert "details" not in table(rows, "some.csv")
+    assert table([*rows, ["12"]]).startswith("<details><summary>table, 13 rows</summary><table>")
+
+
+@pytest.mark.parametrize("cell, is_number", [
+    ("1", True), ("-1.5", True), ("+3", True), ("12,597", True), ("1e-05", True), ("2e+9", True), ("27%", True),
+    ("-", False), ("2 ms", False), ("unlimited", False), ("e5", False), ("1 2", False), ("5%%", False)])
+def test_what_is_a_number(cell, is_number):
+    assert bool(NUMBER.fullmatch(cell)) == is_number
+
+
+def small_inputs(folder, **more):
+    """Three requests, given as a file of this folder."""
+    path = folder / "three.json"
+    path.write_text('[{"prompt_tokens": 10, "output_tokens": 1000}, {"prompt_tokens": 1200, "output_tokens": 1000}, '
+                    '{"prompt_tokens": 30, "output_tokens": 1000}]')
+    return inputs_of(arguments_for(path, **more), folder)
+
+
+def test_facts(tmp_path, monkeypatch):
+    """p99 of 10, 30 and 1,200: 30 + 0.98 x 1,170 = 1,176.6."""
+    monkeypatch.setattr(report, "version", lambda: "v1")
+    inputs = small_inputs(tmp_path)
+    args = SimpleNamespace(requests=Path("/far/away/three.json"), first=None, costs=None, target_ttft_ms=1500.0)
+    *found, (what, date) = report.facts(args, inputs)
+    assert found == [
+        ("requests", f"three.json: {inputs.trace}"), ("prompt tokens", "median 30, p99 1,177, most 1,200"),
+        ("output tokens", "median 1,000, p99 1,000, most 1,000"), ("costs", "the lab's own, not measured on a server"),
+        ("prefill", "0.05 ms a prompt token"), ("step", "8 ms with 1 sequence, 8 ms with 32"),
+        ("target", "p99 TTFT of 1,500 ms"),
+        ("command", "python3 lb2/report.py --requests three.json --target-ttft-ms 1500"), ("version", "v1")]
+    assert what == "date" and re.fullmatch(r"\d{4}-\d\d-\d\d", date)
+    args = SimpleNamespace(requests=Path("a/b.json"), first=2, costs=Path("c/costs.txt"), target_ttft_ms=0.5)
+    costs = Costs(prefill_us_per_token=120, step_us=7000, step_us_per_sequence=100, overhead_us=1500)
+    found = dict(report.facts(args, inputs._replace(costs=costs)))
+    assert (found["costs"], found["prefill"]) == ("from costs.txt", "0.12 ms a prompt token")
+    assert found["step"] == "7.1 ms with 1 sequence, 10.2 ms with 32"
+    assert found["outside the server"] == "1.5 ms of every TTFT"
+    assert found["command"] == (
+        "python3 lb2/report.py --requests b.json --target-ttft-ms 0.5 --first 2 --costs costs.txt")
+
+
+@pytest.mark.parametrize("top, statuses, version", [
+    (LAB.parent, (0, 0), "v1-5"), (LAB.parent.parent, (0, 0), "none"), (LAB.parent, (128, 0), "none"),
+    (LAB.parent, (0, 128), "none")])
+def test_the_version_is_of_this_project(monkeypatch, top, statuses, version):
+    """Not of a repository around it; and without git there is none."""
+    answers = {"rev-parse": (statuses[0], f"{top}\n"), "describe": (statuses[1], "v1-5\n")}
+
+    def git(command, **_):
+        status, printed = answers[command[3]]
+        return SimpleNamespace(returncode=status, stdout=printed)
+
+    monkeypatch.setattr(report.subprocess, "run", git)
+    assert report.version() == version
+
+    def missing(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(report.subprocess, "run", missing)
+    assert report.version() == "none"
+
+
+def test_a_section_holds_what_its_script_printed_and_drew(tmp_path):
+    """What the file is was said at the top of the page; the second command is the drawing."""
+    inputs = small_inputs(tmp_path)
+    (tmp_path / "slots.svg").write_text(SVG)
+    printed = f"three.json: {inputs.trace}, and more\nStep 1: x\nstatic.txt: a=1\n"
+    results = [report_run.Result(printed, ""), report_run.Result("Pictures in x:\nsteps.svg is not drawn: odd\n", "")]
+    assert report.section_of("static", results, inputs, tmp_path) == Section(
+        report.question("static"), "", [SVG], [Block("words", "Step 1: x"), Block("pairs", [("a", "1")])], [],
+        ["steps.svg is not drawn: odd"])
+    results = [report_run.Result("", "Odd."), report_run.Result("steps.svg is not drawn: odd\n", "Odd.", True)]
+    assert report.section_of("static", results, inputs, tmp_path).troubles == ["Odd."]
+
+
+def test_the_sentences_and_the_picture_of_tune_are_the_answer(tmp_path):
+    for name in ("tune.svg", "ttft.svg"):
+        (tmp_path / name).write_text(name)
+    results = [report_run.Result("Step 8: x\ntune.txt: a=1\nNotice: y.\n", "")]
+    part = report.section_of("tune", results, small_inputs(tmp_path), tmp_path)
+    assert (part.blocks, part.pictures) == ([Block("pairs", [("a", "1")])], ["ttft.svg"])
+
+
+@pytest.mark.parametrize("printed, shown", [
+    ("", True), ("queue.csv:\nrps,wait\n5,44\n", False), ("rps  wait  more\n  5    44     1\n", False),
+    ("rps  other\n  5     44\n", True)])
+def test_a_file_that_was_not_printed_is_a_table_of_the_section(tmp_path, printed, shown):
+    """It was, if a table begins with its columns."""
+    (tmp_path / "queueing.csv").write_text("rps,wait\n5,44\n")
+    part = report.section_of("queueing", [report_run.Result(printed, "")], small_inputs(tmp_path), tmp_path)
+    assert part.tables == ([("queueing.csv", [["rps", "wait"], ["5", "44"]])] if shown else [])
+
+
+def test_the_question_of_a_section_is_the_first_sentence_of_its_script():
+    assert report.question("tune") == (
+        "How much concurrency can I allow and still meet my TTFT target, at p99?")
+
+
+def test_jobs_in_full(tmp_path):
+    """Those that take long first; pictures are drawn from the files that the script wrote."""
+    inputs = small_inputs(tmp_path, first=3)
+    jobs = jobs_of(inputs, 1500.0)
+    assert list(jobs) == ["tune", "paged_chunked", "paged_prefix", "paged_preemption", "static", "continuous",
+                          "compare", "maxseqs", "queueing", "cost", "orca_waste", "orca_curves", "orca_homogeneous",
+                          "orca_reservation", "plan_measured"]
+    mine = ["--requests=three.json", "--first=3"]
+    assert jobs["queueing"] == [
+        [sys.executable, str(LAB / "queueing.py"), "--out=../made", *mine],
+        [sys.executable, str(LAB / "pictures.py"), "--out=../made", "--results=../made", "--target-ttft-ms=1500", *mine,
+         "--only", "queue.svg"]]
+    assert jobs["tune"][0] == [sys.executable, str(LAB / "tune.py"), "--out=../made", *mine, "--target-ttft-ms=1500"]
+    assert jobs["cost"] == [[sys.executable, str(LAB / "cost.py"), "--out=../made", *mine]]
+    assert jobs["plan_measured"][0] == [sys.executable, str(LAB / "plan_measured.py"), "--out=../made"]
+    drawn = {name: job[1][job[1].index("--only") + 1 :] for name, job in jobs.items() if len(job) > 1}
+    assert drawn == {name: pictures for name, (_, pictures) in SCRIPTS.items() if pictures}
+    assert sorted(picture for some in drawn.values() for picture in some) == sorted(files(LAB / "pictures"))
+    assert badge_of("queueing", inputs) == "" and badge_of("plan_measured", inputs) == (
+        "Recorded runs of real servers, not yours")
+    assert badge_of("orca_waste", inputs) == inputs.recorded == (
+        "Recorded requests, not yours (no arrivals, and this lab needs them: a gap in each record, "
+        "or a trace with arrivals)")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given", "made", "three.json"]
+
+
+@pytest.mark.parametrize("broken", ["requests", "costs"])
+def test_a_complaint_names_the_file_that_was_given(tmp_path, broken):
+    """And not its copy."""
+    bad, run = tmp_path / "bad.txt", tmp_path / "run"
+    bad.write_text("nothing")
+    run.mkdir()
+    given = arguments_for(bad) if broken == "requests" else arguments_for(SHIPPED, costs=bad)
+    with pytest.raises(BadInput) as refused:
+        inputs_of(given, run)
+    assert str(refused.value).startswith(f"{bad}: ") and str(run) not in str(refused.value)
+
+
 # --- scripts side by side -----------------------------------------------------------------------------------------
 
 
@@ -265,6 +451,26 @@ def test_what_a_script_prints():
 def test_a_refusal_is_no_failure():
     code = "import sys; sys.stderr.write('x.py: error: a.json: record 3: odd, found {\"a\": 1}\\n'); sys.exit(2)"
     assert outcome(python(code)) == [("", "A.json: record 3: odd.", False)]
+
+
+@pytest.mark.parametrize("error, sentence", [
+    ("", ""), ("odd", "Odd."), ("odd.", "Odd."), ("Odd, found 5", "Odd, found 5."), ('odd, found {"a": 1}', "Odd."),
+    ("odd found [1]", "Odd."), ('odd, found "x"', "Odd.")])
+def test_an_error_is_a_sentence_without_the_json_that_was_found(error, sentence):
+    assert report_run.plain(error) == sentence
+
+
+def test_as_many_jobs_run_together_as_are_asked_for(tmp_path):
+    """The first job ends as soon as the second has begun: two together end, and one alone waits until it is stopped."""
+    flag = tmp_path / "flag"
+    waits = python(f"import os, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.01)\nprint('seen')")
+    jobs = {"waits": [waits, python("print('after')")], "begins": [python(f"open({str(flag)!r}, 'w')")]}
+    assert dict(report_run.play_all(jobs, LAB, 2, 20)) == {
+        "waits": [report_run.Result("seen\n", ""), report_run.Result("after\n", "")],
+        "begins": [report_run.Result("", "")]}
+    flag.unlink()
+    alone = list(report_run.play_all({"waits": [waits], "begins": jobs["begins"]}, LAB, 1, 0.3))
+    assert [name for name, _ in alone] == ["waits", "begins"] and alone[0][1][0].trouble.startswith("Stopped after 0.3")
 
 
 @pytest.mark.parametrize("code, trouble", [
@@ -293,7 +499,10 @@ def test_a_script_that_is_stopped_leaves_no_process(tmp_path):
 def test_the_page_is_written_when_a_part_fails(tmp_path):
     """No time at all for any script: every section says so, and the status is 1."""
     done = script("report", "--out", tmp_path, "--seconds", 0.001)
-    assert done.returncode == 1 and "Parts of " in done.stdout and "tune" in done.stdout
+    summary, missing = done.stdout.splitlines()
+    assert done.returncode == 1 and re.fullmatch(r"report.html: 15 sections, 0 pictures, \d+ kB", summary)
+    names, rest = missing.removeprefix("Parts of ").split(" are ")
+    assert sorted(names.split(", ")) == sorted(SCRIPTS) and rest == "missing; report.html says why in their place."
     text = (tmp_path / "report.html").read_text()
     assert "How many clients meet the target is not known." in text
     assert text.count("Stopped after 0.001 seconds") >= 15
@@ -359,6 +568,22 @@ def test_blocks():
         Block("words", "Notice: it grows, x=1."),
     ]
     assert sentences(blocks(printed)) == ["Step 6: the queue", "Notice: it grows, x=1."]
+
+
+def test_every_table_has_its_own_caption():
+    printed = "a.csv, some words:\nx,y\n1,2\nNotice: a, b.\nx  y\n1  2\n\nb.csv:\nx,y\n3,4\n"
+    assert blocks(printed) == [
+        Block("table", [["x", "y"], ["1", "2"]], "a.csv, some words"), Block("words", "Notice: a, b."),
+        Block("table", [["x", "y"], ["1", "2"]]), Block("table", [["x", "y"], ["3", "4"]], "b.csv")]
+    assert blocks("a=1 b=\nfile.txt: c=x=y\n a, b \n") == [
+        Block("pairs", [("a", "1"), ("b", "")]), Block("pairs", [("c", "x=y")]), Block("words", "a, b")]
+
+
+def test_cells_are_where_columns_are_blank():
+    """Two spaces part columns; one does not, even where it is below one."""
+    assert cells_of(["a b  cc   d", "e f   g", "  h  i   jj"]) == [
+        ["a b", "cc", "d"], ["e f", "g", ""], ["h", "i", "jj"]]
+    assert cells_of(["a,b", "1,"]) == [["a", "b"], ["1", ""]]
 
 
 def test_a_cell_of_two_words_is_one_cell():
