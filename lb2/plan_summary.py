@@ -25,6 +25,7 @@ from inputs import MOST, BadInput, Requests, json_records, read_text, shown
 from plan_bench import bench_name, load_benches
 from plan_engine import BLOCK_SIZE, blocks_of
 from readers import is_number
+from sources import counted
 
 FIGURES = {  # as the tables call it: in a list of summaries, in a vLLM result
     "p50_ttft_ms": ("p50_ttft", "median_ttft_ms"),
@@ -269,7 +270,7 @@ def load_of_point(text):
     count = int(values.get("requests", max(LEAST_REQUESTS, WAVES * (clients or 0))))
     if count > MOST_REQUESTS:
         raise BadInput(f"{where}: expected at most {MOST_REQUESTS:,} requests, found {count:,}; give requests=")
-    name = f"{clients} clients" if clients else f"{values['rps']:g}/s"
+    name = counted(clients, "client") if clients else f"{values['rps']:g}/s"
     return load_of_means(name, count, int(values["prompt"]), int(values["output"]), clients, values.get("rps"), figures)
 
 
