@@ -3,9 +3,11 @@
 import json
 
 import pytest
+import traces
 from fixture import ROOT, SHIPPED, STEPS, script
 from plan_bench import load_benches
 from sources import load_trace
+from traces import shared_tokens, summary
 
 PUBLIC = ROOT / "fixtures" / "public"
 VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
@@ -37,10 +39,19 @@ def test_the_share_of_shared_prefixes_worked_by_hand(tmp_path):
         "  prefixes: 68.3% of the prompt tokens lie in a prefix that another prompt shares\n")
 
 
+def test_a_prefix_is_shared_by_two_or_more():
+    """A: 16 tokens by three, B: 32 by two, C: 48 by one. Each prompt counts the longest that others have, too."""
+    prefixes = [(("A", 16), ("B", 32), ("C", 48)), (("A", 16), ("B", 32)), (("A", 16),), (), (("D", 9),)]
+    assert shared_tokens(prefixes) == 32 + 32 + 16
+
+
 def test_a_grid_is_named(tmp_path):
     assert script("traces", PUBLIC / "grid_3s" / "m.jsonl").stdout.endswith(
         "  grid: 60 requests at 6 moments, 3 s or a multiple of it apart: the variation is the grid's\n")
     path = tmp_path / "trace.csv"
+    path.write_text(VIDUR + "0,1,1\n0,1,1\n0,1,1\n0,1,1\n2,1,1\n6,1,1\n")
+    *_, half = summary(load_trace(path))
+    assert half == "grid: 6 requests at 3 moments, 2 s or a multiple of it apart: the variation is the grid's"
     path.write_text(VIDUR + "0,1,1\n0,1,1\n2,1,1\n6,1,1\n")
     assert script("traces", path).stdout.endswith(
         "  grid: 4 requests at 3 moments, 2 s or a multiple of it apart: the variation is in part the grid's\n")
@@ -62,8 +73,19 @@ def test_convert_writes_what_every_script_takes(tmp_path):
         "prompt_tokens": 1000, "output_tokens": 40, "arrival_ms": 1900.0, "prefixes": [[1, 16]]}
     assert load_trace(out)[:3] == load_trace(trace)[:3]
     assert script("traces", "--brief", out).stdout == "own.json: 6 requests over 9.5 s (this lab)\n"
-    for arguments in ([trace, trace, "--convert", out], [], [trace, "--sources"]):
-        assert script("traces", *arguments).returncode == 2
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["a", "b", "--convert", "c"], "--convert: expected one FILE, found 2"),
+    (["--sources", "--convert", "c"], "--convert: expected one FILE, found 0"),
+    ([], "expected one or more FILEs, or --sources"),
+    (["a", "--sources"], "expected one or more FILEs, or --sources"),
+])
+def test_flags_that_make_no_sense(monkeypatch, capsys, arguments, says):
+    monkeypatch.setattr("sys.argv", ["traces.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        traces.main()
+    assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"traces.py: error: {says}\n")
 
 
 @pytest.mark.parametrize("name", STEPS)
