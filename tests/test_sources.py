@@ -363,6 +363,11 @@ def test_a_unit_that_nothing_settles_is_asked_for(tmp_path, what):
     lengths = load_trace(path, timed=False)
     assert lengths.arrivals_us is None
     assert "timestamp is in ms or in s, and nothing in the file tells which: not used" in str(lengths)
+
+
+def test_a_script_that_plays_arrivals_asks_for_their_unit(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(UNSETTLED["whole numbers"])
     assert script("traces", path).returncode == 2
     assert "over 7.0 s" in script("traces", "--time-unit", "ms", path).stdout
     assert script("static", "--requests", path, "--out", tmp_path).returncode == 0, "the steps need no arrivals"
