@@ -1,11 +1,13 @@
 """The fit of costs to summaries, piece by piece and by hand; and every sentence that explains it."""
 
 from math import exp, log
+from types import SimpleNamespace
 
 import plan_summary_fit
 import pytest
 from cost_model import Costs, Server
 from inputs import BadInput
+from plan_calibrate import from_summaries
 from plan_summary import FIGURES, Load, load_of_point
 from plan_summary_fit import Search, SummaryFit
 from plan_summary_words import said_of_summaries
@@ -171,6 +173,9 @@ def test_newtons_step_goes_no_further_than_one_and_solves_for_all_terms_at_once(
     tried = fake_tried(monkeypatch, lambda logs: [logs["a"] + logs["b"] - 0.5, logs["a"] - logs["b"]])
     found = plan_summary_fit.newton(tried({"a": 0.0, "b": 0.0}, [], None), 0.02, [], None)
     assert found.logs == pytest.approx({"a": 0.25, "b": 0.25}, abs=0.01)
+    tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 1])
+    found = plan_summary_fit.newton(tried({"a": 0.0, "b": 0.0}, [], None), 0.02, [], None)
+    assert found.logs == pytest.approx({"a": 0.99, "b": 0}, abs=0.001), "a term that changes nothing stays"
 
 
 def test_far_errors_pull_newtons_step_less(monkeypatch):
@@ -247,11 +252,10 @@ def test_a_term_that_had_become_too_small_is_searched_again(monkeypatch):
 # --- the fit --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def by_hand(monkeypatch):
-    """fitted() whose searches end where they start, with squares of 9 or 16 (synchronous) and 36 or 49."""
+def by_hand_at(monkeypatch, overhead_us):
+    """fitted() whose searches end where they start, with squares of 9 from this overhead, else 16; or 36 and 49."""
     def searched(logs, loads, server):
-        far = round(exp(logs["overhead"])) != 2000
+        far = round(exp(logs["overhead"])) != overhead_us
         return Search(logs, [], (49 if far else 36) if server.asynchronous else (16 if far else 9))
     def in_processes(jobs, processes):
         return [(i, function(*arguments)) for i, (function, *arguments) in enumerate(jobs)]
@@ -260,6 +264,11 @@ def by_hand(monkeypatch):
     monkeypatch.setattr(plan_summary_fit, "with_further", lambda best, loads, server: (best, ["context"]))
     monkeypatch.setattr(plan_summary_fit, "predicted_figures",
                         lambda load, costs, server: {"p50_ttft_ms": 1.0, "p50_tpot_ms": 2.0, "p50_itl_ms": 3.0})
+
+
+@pytest.fixture
+def by_hand(monkeypatch):
+    by_hand_at(monkeypatch, 2000)
 
 
 def test_the_better_scheduler_and_the_better_start_are_taken(by_hand):
@@ -272,6 +281,22 @@ def test_the_better_scheduler_and_the_better_start_are_taken(by_hand):
     assert found.figures == [{"p50_ttft_ms": 1.0, "p50_tpot_ms": 2.0, "p50_itl_ms": 3.0}] * 2
     told = plan_summary_fit.fitted(loads, LIMITS._replace(asynchronous=True))
     assert (told.asynchronous, told.error, told.other_error) == (True, pytest.approx(12**0.5), None)
+
+
+def test_the_second_start_takes_half_of_the_ttft_for_overhead(monkeypatch):
+    """10 ms of 20. A step takes 8 of the rest, so 20 us a token of prefill: 0.2 ms a step with one, 0.8 with four."""
+    by_hand_at(monkeypatch, 10_000)
+    found = plan_summary_fit.fitted([load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)], LIMITS)
+    assert found.costs == Costs(*map(pytest.approx, (20, 7800 - 3400 / 3, 3400 / 3, 10_000)))
+    assert found.error == pytest.approx(3**0.5)
+
+
+def test_without_limits_vllms_are_taken(by_hand):
+    args = SimpleNamespace(max_num_seqs=None, max_num_batched_tokens=None, kv_tokens=None)
+    loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)]
+    _, sentences = from_summaries(loads, args)
+    played = "Played with max_num_seqs 256, a budget of 2048 tokens a step, and as much memory as needed."
+    assert played in sentences
 
 
 @pytest.mark.parametrize("change", [{"prompt_tokens": [1_000_000]}, {"output_tokens": [1_000_000]}])
