@@ -102,6 +102,7 @@ def test_a_request_of_one_token_needs_no_gaps(tmp_path):
 @pytest.mark.parametrize("gaps, output, kept", [
     ([0.00099, 0.01, 0.01], 3, 2), ([0.001, 0.01, 0.01], 3, 3), ([0.00079, 0.008, 0.008], 3, 2),
     ([0.00081, 0.008, 0.008], 3, 3), ([0.00001, 0.01, 0.01], 4, 3), ([0.00001, 0.01, 0.01], 2, 3), ([0.0], 1, 1),
+    ([0.00001, 0.01], 2, 1),
 ])
 def test_a_role_chunk_is_a_gap_too_many_below_a_millisecond_and_a_tenth_of_the_median(tmp_path, gaps, output, kept):
     bench, = benches(tmp_path, measured(output_lens=[output, 2], itls=[gaps, [0.01]]))

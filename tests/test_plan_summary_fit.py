@@ -188,8 +188,8 @@ def test_far_errors_pull_newtons_step_less(monkeypatch):
 
 def test_a_sweep_moves_each_term_the_way_that_helps(monkeypatch):
     tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 1, logs["b"] + 1, logs["c"]])
-    found = plan_summary_fit.swept(tried(dict.fromkeys("abc", 0.0), [], None), 0.4, [], None)
-    assert found.logs == {"a": 0.4, "b": -0.4, "c": 0.0}
+    found = plan_summary_fit.swept(tried(dict.fromkeys("abcd", 0.0), [], None), 0.4, [], None)
+    assert found.logs == {"a": 0.4, "b": -0.4, "c": 0.0, "d": 0.0}, "d changes nothing"
 
 
 @pytest.mark.parametrize("target, reached", [(1, 1), (76, 16), (81, 0.7875)])

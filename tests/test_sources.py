@@ -13,6 +13,7 @@ from fixture import LAB as LAB_PAGE
 from fixture import script
 from inputs import MOST, BadInput, Requests, plain_records
 from plan_bench import load_benches
+from readers import block_columns
 from source_table import SOURCES, table_of_sources
 from sources import load_trace, shared_prefixes
 from traces import own_format
@@ -416,7 +417,7 @@ def test_a_closed_loop_is_told_by_littles_law():
     assert closed_loop_clients(starts, second, None, None, None) is None, "nobody says how the load was made"
 
 
-@pytest.mark.parametrize("share, clients", [(0.81, 5), (0.79, None)])
+@pytest.mark.parametrize("share, clients", [(0.8, 5), (0.79, None)])
 def test_a_limit_is_a_number_of_clients_if_four_fifths_of_it_are_under_way(share, clients):
     """Five clients, each busy for this share of each second, until the last requests are sent at 19 s."""
     starts = [float(turn) for turn in range(20) for _ in range(5)]
@@ -433,7 +434,7 @@ def test_a_burst_is_a_closed_loop_of_all_and_a_cap_above_all_requests_is_none():
 
 def test_a_closed_loop_without_start_times_is_told_by_the_duration():
     """Six requests of 1 s by two clients take 3 s. With the longest one, and a tenth for pauses: 4.4 s."""
-    assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.39) == 2
+    assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.4) == 2
     assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.41) is None
     assert closed_loop_clients([], [1.0, None, None, 1.0, 1.0, 1.0], 2, float("inf"), 4.39) == 2
     assert closed_loop_clients([], [None] * 6, 2, float("inf"),
@@ -683,6 +684,22 @@ def test_a_large_csv_file_is_read_alike_in_blocks_and_row_by_row(tmp_path):
     path.write_text(AZURE + "".join(rows[:-1]) + "2024-05-10 05:00:00,1,x\n")
     with pytest.raises(BadInput, match=r"row 19999 \(line 20001\): GeneratedTokens"):
         load_trace(path)
+
+
+def test_plain_lines_of_csv_are_converted_a_column_at_a_time():
+    azure, vidur = (next(source for source in SOURCES if source.name == name) for name in ("Azure", "Vidur"))
+    header = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]
+    text = "1970-01-01 00:01:02.5,374,0\n1970-01-02 00:00:00,12,7"
+    assert block_columns(text, header, azure, {}) == ([374, 12], [0, 7], [62_500_000_000, 86_400 * 10**9])
+    text = "1970-01-01 00:01:02.5+01:00,374,0\n1970-01-02 00:00:00+01:00,12,7"
+    assert block_columns(text, header, azure, {})[2] == [-3_537_500_000_000, 82_800 * 10**9]
+    header = ["x", "num_prefill_tokens", "num_decode_tokens", "num_total_tokens", "arrived_at"]
+    text = f"a,{MOST},1,1000000001,-1e12\nb,3,2,5,1e12"
+    with pytest.raises(ValueError, match="a count is too large"):
+        block_columns(text, header, vidur, None)
+    text = f"a,{MOST - 1},1,{MOST},-1e12\nb,3,2,5,1e12"
+    assert block_columns(text, header, vidur, None) == ([MOST - 1, 3], [1, 2], [-1e12, 1e12])
+    assert block_columns("3,2", header[1:3], vidur, None) == ([3], [2], [])
 
 
 def seconds_of(work):
