@@ -6,7 +6,7 @@ import cost
 import pytest
 import static
 import traces
-from fixture import ROOT, SHIPPED, STEPS, script
+from fixture import ROOT, SHIPPED, STEPS, script, words
 from plan_bench import load_benches
 from sources import load_trace
 from traces import shared_tokens, summary
@@ -97,6 +97,18 @@ def test_flags_that_make_no_sense(monkeypatch, capsys, arguments, says):
     with pytest.raises(SystemExit) as ended:
         traces.main()
     assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"traces.py: error: {says}\n")
+
+
+def test_the_help_says_what_each_flag_does(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["traces.py", "--help"])
+    with pytest.raises(SystemExit):
+        traces.main()
+    said = words(capsys.readouterr().out)
+    for flag in ("FILE request files or benchmark results", "--first N take the first N requests only (default: all)",
+                 "--brief print one line a file", "--convert OUT.json write the requests in the lab's own format",
+                 "--sources print the table of known sources, in Markdown",
+                 "--time-unit {ms,s} unit of the arrivals, for a file that does not settle it (default: ask)"):
+        assert flag in said, flag
 
 
 @pytest.mark.parametrize("name", STEPS)
