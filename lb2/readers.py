@@ -88,7 +88,8 @@ def block_columns(block, header, source, minutes):
     """(prompts, outputs, times) of some lines, a column at a time. Raises ValueError if in doubt."""
     width = len(header)
     cells = block.replace("\n", ",\n,").split(",")  # after each row but the last, a cell that is a line end
-    if '"' in block or (len(cells) + 1) % (width + 1) or cells[width :: width + 1].count("\n") != block.count("\n"):
+    ends = cells[width :: width + 1]
+    if '"' in block or len(cells) % (width + 1) != width or not len(ends) == ends.count("\n") == block.count("\n"):
         raise ValueError("a quote, or a row with too few or too many cells")
     columns = {name: cells[i :: width + 1] for i, name in enumerate(header) if name}
     prompts, outputs = whole_numbers(columns[source.prompt]), whole_numbers(columns[source.output])

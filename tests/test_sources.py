@@ -537,6 +537,8 @@ BAD = {  # what: (text, what the line says)
                                      "row 0 (line 2): ContextTokens: expected a whole number"),
     "Azure: a count too large": (AZURE + f"2023-11-16 18:15:46,{MOST + 1},2\n",
                                  "ContextTokens: expected a whole number"),
+    "two rows in a line": (AZURE + "2023-11-16 18:15:46,1,2,x,2023-11-16 18:15:47,3,4\n",
+                           "row 0 (line 2): expected 3 cells, as in the header, found 7"),
     "a short row": (BURST + "5,ChatGPT,472\n", "row 0 (line 2): expected 6 cells, as in the header, found 3"),
     "thousands with commas": (BURST + "5,ChatGPT,1,024,18,1042,x\n",
                               "row 0 (line 2): expected 6 cells, as in the header, found 7"),
@@ -700,6 +702,18 @@ def test_plain_lines_of_csv_are_converted_a_column_at_a_time():
     text = f"a,{MOST - 1},1,{MOST},-1e12\nb,3,2,5,1e12"
     assert block_columns(text, header, vidur, None) == ([MOST - 1, 3], [1, 2], [-1e12, 1e12])
     assert block_columns("3,2", header[1:3], vidur, None) == ([3], [2], [])
+
+
+def test_rows_of_another_width_are_seen():
+    """A row may even have the cells of two rows, and one between them."""
+    vidur = next(source for source in SOURCES if source.name == "Vidur")
+    header = ["num_prefill_tokens", "num_decode_tokens", "num_total_tokens"]
+    assert block_columns("1,2,3\n1,2,3", header, vidur, None) == ([1, 1], [2, 2], [])
+    for width in (1, 2, 4, 5, 6, 7, 11):
+        wrong = ",".join(["1", "2", "3", "4"] * 3)[: 2 * width - 1]
+        for block in (wrong, f"1,2,3\n{wrong}", f"{wrong}\n1,2,3", f"1,2,3\n{wrong}\n1,2,3", "1,2,3\n\n1,2,3"):
+            with pytest.raises(ValueError, match="a row with too few or too many cells"):
+                block_columns(block, header, vidur, None)
 
 
 def seconds_of(work):
