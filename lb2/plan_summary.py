@@ -247,22 +247,21 @@ def load_of_point(text):
     known = [*("clients", "rps", "requests", "prompt", "output"), *FIGURES, "tps"]
     for pair in text.split():
         key, _, value = pair.partition("=")
-        if key not in known or key in values:
+        name = "throughput_tps" if key == "tps" else key
+        if key not in known or name in values:
             raise BadInput(f"{where}: expected each of {', '.join(known)} at most once, found {pair[:40]}")
         try:
-            values[key] = float(value)
+            values[name] = float(value)
         except ValueError:
             raise BadInput(f"{where}: {key}: expected a number, found {value[:40]}") from None
-        if not 1e-6 <= values[key] <= MOST:
+        if not 1e-6 <= values[name] <= MOST:
             raise BadInput(f"{where}: {key}: expected a number from 0.000001 to {MOST:,}, found {value[:40]}")
-        if key in ("clients", "requests", "prompt", "output") and not values[key].is_integer():
+        if key in ("clients", "requests", "prompt", "output") and not values[name].is_integer():
             raise BadInput(f"{where}: {key}: expected a whole number, found {value[:40]}")
     missing = [key for key in ("prompt", "output") if key not in values]
     if missing or ("clients" in values) == ("rps" in values):
         raise BadInput(f"{where}: expected prompt, output, and either clients or rps, found "
                        f"{', '.join(values) or 'nothing'}")
-    if "tps" in values:
-        values["throughput_tps"] = values.pop("tps")
     figures = {name: values[name] for name in FIGURES if name in values}
     if not figures:
         raise BadInput(f"{where}: expected figures such as p50_ttft_ms, p50_tpot_ms and tps, found none")

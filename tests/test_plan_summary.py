@@ -149,9 +149,10 @@ def test_random_arrivals_are_those_of_the_first_seed():
 
 @pytest.mark.parametrize("text, says", [
     ("", "expected prompt, output, and either clients or rps, found nothing"),
-    ("prompt=1 output=1 tps=3", "expected prompt, output, and either clients or rps, found prompt, output, tps"),
+    ("prompt=1 output=1 tps=3", "prompt, output, and either clients or rps, found prompt, output, throughput_tps"),
     ("clients=16 prompt=1 prompt=2 output=1 tps=3", "at most once, found prompt=2"),
     ("clients=1 prompt=1 output=1000000001 tps=3", "output: expected a number from 0.000001 to 1,000,000,000, found 1"),
+    ("clients=1 prompt=1 output=1 tps=3 throughput_tps=4", "at most once, found throughput_tps=4"),
     ("rps=0.00000099 prompt=1 output=1 tps=3", "rps: expected a number from 0.000001"),
     ("rps=1 requests=2.5 prompt=1 output=1 tps=3", "requests: expected a whole number, found 2.5"),
     ("rps=1 prompt=2.5 output=1 tps=3", "prompt: expected a whole number, found 2.5"),
