@@ -320,6 +320,22 @@ def test_a_bad_result_is_refused(tmp_path, change, says):
         plan_summary.load_summaries(write(tmp_path / "run.json", RESULT | change))
 
 
+def test_whatever_is_no_summary_is_read_as_detailed_results(tmp_path):
+    path = tmp_path / "run.json"
+    detailed = {"input_lens": [7, 9], "output_lens": [3, 2], "ttfts": [0.05, 0.06], "itls": [[0.01, 0.01], [0.01]],
+                "start_times": [8.0, 8.07], "duration": 0.14, "output_throughput": 35.7}
+    load, = plan_summary.load_summaries(write(path, detailed | {"max_concurrency": 1}))
+    assert (load.name, load.prompt_tokens, load.clients, load.figures["mean_ttft_ms"]) == ("run", [7, 9], 1, 55)
+    path.write_text(json.dumps(detailed) + json.dumps(RESULT))
+    with pytest.raises(BadInput, match="run 2: no list input_lens, output_lens, ttfts, itls: was it run with"):
+        plan_summary.load_summaries(path)
+    for text, says in [("[]", "the list of requests is empty"), ("a,b\n", "not a request file"),
+                       (json.dumps([ENTRY, {}]), "it holds no times of tokens")]:
+        path.write_text(text)
+        with pytest.raises(BadInput, match=says):
+            plan_summary.load_summaries(path)
+
+
 def test_detailed_results_are_no_summaries(tmp_path):
     path = write(tmp_path / "run.json", RESULT | {"input_lens": [1], "output_lens": [1]})
     assert not plan_summary.is_summary(path)
