@@ -166,6 +166,12 @@ def test_newtons_step_is_damped_until_it_helps(monkeypatch, most, reached):
     assert found.logs["a"] == pytest.approx(reached, abs=1e-5)
 
 
+def test_a_step_that_changes_nothing_is_not_taken(monkeypatch):
+    monkeypatch.setattr(plan_summary_fit, "tried", lambda logs, loads, server: Search(logs, [logs["a"] - 1], 1.0))
+    best = Search({"a": 0.0}, [-1.0], 1.0)
+    assert plan_summary_fit.newton(best, 0.02, [], None) is plan_summary_fit.swept(best, 0.4, [], None) is best
+
+
 def test_newtons_step_goes_no_further_than_one_and_solves_for_all_terms_at_once(monkeypatch):
     tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 4, 0.0])
     assert plan_summary_fit.newton(tried({"a": 0.0}, [], None), 0.02, [], None).logs["a"] == 1
