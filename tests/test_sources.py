@@ -714,6 +714,8 @@ def test_rows_of_another_width_are_seen():
         for block in (wrong, f"1,2,3\n{wrong}", f"{wrong}\n1,2,3", f"1,2,3\n{wrong}\n1,2,3", "1,2,3\n\n1,2,3"):
             with pytest.raises(ValueError, match="a row with too few or too many cells"):
                 block_columns(block, header, vidur, None)
+    with pytest.raises(ValueError, match="a row with too few or too many cells"):  # two lines of one cell, 1 and 2
+        block_columns("1\n2\n1,2,3", ["num_prefill_tokens", "x", "num_decode_tokens"], vidur, None)
 
 
 def seconds_of(work):
