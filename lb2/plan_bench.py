@@ -98,7 +98,7 @@ def measured_requests(path, source, rows):
         if not is_list_of_times([ttft]) or not is_list_of_times(gaps):
             raise BadInput(f"{where}: expected a TTFT and a list of gaps between tokens, found {shown([ttft, gaps])}")
         ttft, gaps = ttft / in_second, [gap / in_second for gap in gaps]
-        if len(gaps) == output > 1 and gaps[0] < min(ROLE_CHUNK_S, median(gaps) / 10):
+        if len(gaps) == output and gaps[0] < min(ROLE_CHUNK_S, median(gaps) / 10):
             ttft, gaps = ttft + gaps[0], gaps[1:]
         requests.append((start, prompt, output, ttft, gaps))
     return requests, silent

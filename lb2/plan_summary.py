@@ -25,6 +25,7 @@ from inputs import MOST, BadInput, Requests, json_records, read_text, shown
 from plan_bench import bench_name, load_benches
 from plan_engine import BLOCK_SIZE, blocks_of
 from readers import is_number
+from sources import counted
 
 FIGURES = {  # as the tables call it: in a list of summaries, in a vLLM result
     "p50_ttft_ms": ("p50_ttft", "median_ttft_ms"),
@@ -246,22 +247,21 @@ def load_of_point(text):
     known = [*("clients", "rps", "requests", "prompt", "output"), *FIGURES, "tps"]
     for pair in text.split():
         key, _, value = pair.partition("=")
-        if key not in known or key in values:
+        name = "throughput_tps" if key == "tps" else key
+        if key not in known or name in values:
             raise BadInput(f"{where}: expected each of {', '.join(known)} at most once, found {pair[:40]}")
         try:
-            values[key] = float(value)
+            values[name] = float(value)
         except ValueError:
             raise BadInput(f"{where}: {key}: expected a number, found {value[:40]}") from None
-        if not 1e-6 <= values[key] <= MOST:
+        if not 1e-6 <= values[name] <= MOST:
             raise BadInput(f"{where}: {key}: expected a number from 0.000001 to {MOST:,}, found {value[:40]}")
-        if key in ("clients", "requests", "prompt", "output") and not values[key].is_integer():
+        if key in ("clients", "requests", "prompt", "output") and not values[name].is_integer():
             raise BadInput(f"{where}: {key}: expected a whole number, found {value[:40]}")
     missing = [key for key in ("prompt", "output") if key not in values]
     if missing or ("clients" in values) == ("rps" in values):
         raise BadInput(f"{where}: expected prompt, output, and either clients or rps, found "
                        f"{', '.join(values) or 'nothing'}")
-    if "tps" in values:
-        values["throughput_tps"] = values.pop("tps")
     figures = {name: values[name] for name in FIGURES if name in values}
     if not figures:
         raise BadInput(f"{where}: expected figures such as p50_ttft_ms, p50_tpot_ms and tps, found none")
@@ -269,7 +269,7 @@ def load_of_point(text):
     count = int(values.get("requests", max(LEAST_REQUESTS, WAVES * (clients or 0))))
     if count > MOST_REQUESTS:
         raise BadInput(f"{where}: expected at most {MOST_REQUESTS:,} requests, found {count:,}; give requests=")
-    name = f"{clients} clients" if clients else f"{values['rps']:g}/s"
+    name = counted(clients, "client") if clients else f"{values['rps']:g}/s"
     return load_of_means(name, count, int(values["prompt"]), int(values["output"]), clients, values.get("rps"), figures)
 
 

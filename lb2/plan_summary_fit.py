@@ -81,6 +81,12 @@ def sequences_of(load, max_num_seqs):
     return min(max(1.0, tps * tpot_ms / 1000), load.clients or max_num_seqs, max_num_seqs)
 
 
+def tells_step(load):
+    """Has it a figure that tells how long a step takes? Requests of one token have no TPOT."""
+    return "throughput_tps" in load.figures or \
+        (max(load.output_tokens) > 1 and any(name.endswith("tpot_ms") for name in load.figures))
+
+
 def points_of(loads, max_num_seqs):
     """The numbers of sequences at which the loads tell step(S), in order; of two close ones, one."""
     points = []
@@ -136,7 +142,7 @@ def closed_form(loads, points, share, max_num_seqs):
     """Logs to begin with: what TPOT and TTFT would be without waiting. share: of the shortest TTFT, the overhead."""
     prefill_us, overhead_us = first_prefill(loads, share)
     steps_us = {point: [] for point in points}
-    for load in loads:
+    for load in filter(tells_step, loads):
         sequences = sequences_of(load, max_num_seqs)
         tpot_us = 1000 * tpot_ms_of(load, sequences)
         beside_us = prefill_us * sequences * fmean(load.prompt_tokens) / fmean(load.output_tokens)
@@ -159,7 +165,7 @@ def first_prefill(loads, share):
             prefill_us = 1000 * max((1 - share) * ttft_ms - tpot_ms, FREE * ttft_ms) / fmean(load.prompt_tokens)
             found.append((prefill_us, 1000 * share * ttft_ms))
     if not found:
-        tpot_us = 1000 * min(tpot_ms_of(load, 1) for load in loads)
+        tpot_us = 1000 * min(tpot_ms_of(load, 1) for load in filter(tells_step, loads))
         return FREE * tpot_us / fmean(loads[0].prompt_tokens), FREE * tpot_us
     return min(found)
 
@@ -287,9 +293,10 @@ def fitted(loads, server):
         longest = max(*load.prompt_tokens, *load.output_tokens)
         if longest > MOST_TOKENS:
             raise BadInput(f"{load.name}: expected requests of at most {MOST_TOKENS:,} tokens, found {longest:,}")
-    if not any(name in TOLERANCE for load in loads for name in load.figures):
-        raise BadInput("the loads have no figure that can be fitted: TTFT, TPOT or throughput")
-    points = points_of(loads, server.max_num_seqs)
+    telling = list(filter(tells_step, loads))
+    if not telling:
+        raise BadInput("the loads have no figure that tells a step: TPOT or throughput")
+    points = points_of(telling, server.max_num_seqs)
     kinds = [True, False] if server.asynchronous is None else [server.asynchronous]
     servers = [server._replace(asynchronous=kind) for kind in kinds]
     starts = [closed_form(loads, points, share, server.max_num_seqs) for share in SHARES]

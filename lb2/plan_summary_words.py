@@ -6,6 +6,7 @@ not tell?
 
 from plan_summary import FIGURES
 from plan_summary_fit import APART
+from sources import counted
 
 SAME = 1.05  # errors of two schedulers within this ratio do not tell them apart
 
@@ -14,7 +15,8 @@ def said_of_summaries(loads, found, server):
     """The sentences that explain a SummaryFit. server: the limits it was played with."""
     costs = found.costs
     steps = ", ".join(f"{costs.decode_us(point) / 1000:.2f} ms with {point}" for point in found.points)
-    yield f"A step takes {steps} {'sequence' if found.points == [1] else 'sequences'}: the means of the loads."
+    noun = "sequence" if found.points == [1] else "sequences"
+    yield f"A step takes {steps} {noun}: the means of the loads."
     yield f"A prompt token adds {costs.prefill_us_per_token / 1000:.4g} ms: " \
           f"{1e6 / costs.prefill_us_per_token:,.0f} tokens/s of prefill."
     if costs.hidden_us:
@@ -28,7 +30,8 @@ def said_of_summaries(loads, found, server):
     for load, figures in zip(loads, found.figures):
         errors = ", ".join(f"{name.removesuffix('_ms').removesuffix('_tps')} {100 * (figures[name] / value - 1):+.1f}"
                            for name, value in load.figures.items() if name in figures)
-        yield f"{load.name}: {errors} %."
+        if errors:
+            yield f"{load.name}: {errors} %."
         for oddity in load.oddities:
             yield f"{load.name}: {oddity}"
     yield scheduler(found)
@@ -48,8 +51,8 @@ def scheduler(found):
 def missing(loads, found):
     """What the loads cannot tell, and which load would."""
     if len(found.points) == 1:
-        yield f"Missing: step_ms_per_sequence is 0, all loads had about {found.points[0]} sequences. A load with " \
-              "more tells it."
+        sequences = counted(found.points[0], "sequence")
+        yield f"Missing: step_ms_per_sequence is 0, all loads had about {sequences}. A load with more tells it."
     elif len(found.points) == 2:
         yield "Between and beyond the two numbers of sequences a step is taken to be a straight line. That fails for " \
               "a mixture of experts; a third load between them tells it."

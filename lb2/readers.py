@@ -88,7 +88,8 @@ def block_columns(block, header, source, minutes):
     """(prompts, outputs, times) of some lines, a column at a time. Raises ValueError if in doubt."""
     width = len(header)
     cells = block.replace("\n", ",\n,").split(",")  # after each row but the last, a cell that is a line end
-    if '"' in block or (len(cells) + 1) % (width + 1) or cells[width :: width + 1].count("\n") != block.count("\n"):
+    ends = cells[width :: width + 1]
+    if '"' in block or len(cells) % (width + 1) != width or not len(ends) == ends.count("\n") == block.count("\n"):
         raise ValueError("a quote, or a row with too few or too many cells")
     columns = {name: cells[i :: width + 1] for i, name in enumerate(header) if name}
     prompts, outputs = whole_numbers(columns[source.prompt]), whole_numbers(columns[source.output])
@@ -201,17 +202,6 @@ def add_block(rows, columns, source):
     rows.times.extend(times)
 
 
-def add(rows, prompt, output, time, why):
-    """Add one request; why: the reason for which it is left out, or None."""
-    if why:
-        rows.left_out.append((len(rows.prompts), time, why))
-    else:
-        rows.prompts.append(prompt)
-        rows.outputs.append(output)
-        if time is not None:
-            rows.times.append(time)
-
-
 # --- JSON -----------------------------------------------------------------------------------------
 
 
@@ -307,7 +297,7 @@ def add_values(rows, where, values, source, why, measured):
     """Check the values of one request, and add them to the columns. Raises BadInput."""
     time = values["arrival"]
     if why:
-        add(rows, 0, 0, time if is_number(time) else None, why)
+        rows.left_out.append((len(rows.prompts), time if is_number(time) else None, why))
         return
     prompt = tokens(f"{where}: {source.prompt}", values["prompt"])
     output = tokens(f"{where}: {source.output}", values["output"])
@@ -318,9 +308,12 @@ def add_values(rows, where, values, source, why, measured):
             raise BadInput(f"{where}: {source.arrival}: found {shown(time)}, and the records before have no time")
         check_time(f"{where}: {source.arrival}", time, source.unit)
     if not prompt:
-        add(rows, prompt, output, time, "promptless")
+        rows.left_out.append((len(rows.prompts), time, "promptless"))
         return
-    add(rows, prompt, output, time, None)
+    rows.prompts.append(prompt)
+    rows.outputs.append(output)
+    if time is not None:
+        rows.times.append(time)
     if source.end or source.layout == "runs":
         rows.latencies.append(latency_of(values))
     if source.hashes:
@@ -351,7 +344,7 @@ def tokens(where, value):
 
 def check_time(where, value, unit):
     """A time in some unit, or in ms if the unit is not known yet."""
-    if not (is_number(value) and abs(value) <= MOST_S * UNITS.get(unit, 1)):
+    if not (is_number(value) and abs(value) <= MOST_S * UNITS[unit]):
         raise BadInput(f"{where}: expected a time, found {shown(value)}")
 
 

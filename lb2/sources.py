@@ -111,8 +111,9 @@ def recognised_json(path, text, is_list):
     known = [source for source in SOURCES if source.layout != "csv" and names.issuperset(source.sign)]
     if not known and not is_list:
         raise not_understood(path, text)
-    longest = max((len(source.sign) for source in known), default=0)
-    sources = [source for source in known if len(source.sign) == longest] or [LAB]
+    known = known or [LAB]
+    longest = max(len(source.sign) for source in known)
+    sources = [source for source in known if len(source.sign) == longest]
     return sources, names, list(records) if sources[0].layout == "runs" else [records]
 
 

@@ -9,9 +9,11 @@ import tracemalloc
 
 import pytest
 from arrivals import closed_loop_clients, grid_us
+from fixture import LAB as LAB_PAGE
 from fixture import script
-from inputs import MOST, BadInput, Requests
+from inputs import MOST, BadInput, Requests, plain_records
 from plan_bench import load_benches
+from readers import block_columns
 from source_table import SOURCES, table_of_sources
 from sources import load_trace, shared_prefixes
 from traces import own_format
@@ -81,6 +83,12 @@ GOOD = {  # what: (text, source, prompts, outputs, arrivals in us, how the line 
     "vLLM, all completed": (json.dumps({**BENCH, "completed": 3}), "vLLM", [8, 9, 7], [2, 1, 3], [0, 250_000, 500_000],
                             "; 1 completed request without an output token, counted as one token"),
     "vLLM without start times": (json.dumps({"input_lens": [7], "output_lens": [3]}), "vLLM", [7], [3], None, ""),
+    "vLLM, start times that are empty": (json.dumps({**BENCH, "start_times": []}), "vLLM", [7, 8], [3, 2], None,
+                                         "; 1 failed request left out"),
+    "vLLM, as many completed as have a token": (json.dumps({**BENCH, "completed": 2}), "vLLM", [8, 7], [2, 3],
+                                                [0, 500_000], "; 1 failed request left out"),
+    "vLLM, a number of completed that is none": (json.dumps({**BENCH, "completed": "3"}), "vLLM", [8, 7], [2, 3],
+                                                 [0, 500_000], "; 1 failed request left out"),
     "vLLM, two runs, one of them over several lines": (
         json.dumps({**BENCH, "completed": 3}, indent=1) + "\n" + json.dumps({"input_lens": [4], "output_lens": [6]}),
         "vLLM", [8, 9, 7, 4], [2, 1, 3, 6], None,
@@ -125,10 +133,34 @@ GOOD = {  # what: (text, source, prompts, outputs, arrivals in us, how the line 
     "Vidur, cut off in a row without a prompt": (VIDUR + "1,374,44\n3,0,10", "Vidur", [374], [44], [0],
                                                  "; 1 last line without a line end, where the file may be cut off,"
                                                  " left out"),
+    "Vidur, cut off and without arrivals": ("num_prefill_tokens,num_decode_tokens\n5,1\n4,12", "Vidur", [5], [1], None,
+                                            "; 1 last line without a line end, where the file may be cut off,"
+                                            " left out"),
+    "Vidur, the largest numbers": (VIDUR + f"-1e12,{MOST},1\n0,1,{MOST}\n", "Vidur", [MOST, 1], [1, MOST],
+                                   [0, 10**18], ""),
+    "Vidur, the largest numbers and a quote": (VIDUR + f'0,"{MOST}",1\n1e12,1,{MOST}\n', "Vidur", [MOST, 1],
+                                               [1, MOST], [0, 10**18], ""),
+    "lab list, the largest numbers": (
+        json.dumps([{"prompt_tokens": MOST, "output_tokens": 1, "arrival_ms": 0},
+                    {"prompt_tokens": 1, "output_tokens": MOST, "arrival_ms": 1e15}]),
+        "this lab", [MOST, 1], [1, MOST], [0, 10**18], ""),
+    "lab list with the largest and the smallest gap": (
+        lines({"gap": 0, "prompt_tokens": 5, "output_tokens": 2},
+              {"gap": MOST, "prompt_tokens": 4, "output_tokens": 1}), "this lab", [5, 4], [2, 1], [0, 10**15], ""),
     "splitwise-sim": ("request_id,arrival_timestamp,prompt_size,token_size\n0,0.5,7,8\n1,0.75,9,10\n",
                       "splitwise-sim", [7, 9], [8, 10], [0, 250_000], ""),
     "Mooncake": (hashed((27482, 700, 52, [46, 47]), (30535, 600, 26, [46, 9])), "Mooncake", [700, 600], [52, 26],
                  [0, 3_053_000], "; hash_ids name blocks of 512 tokens, and prompts share some"),
+    "Mooncake, short last blocks without a name": (
+        hashed((27482, 700, 52, [46]), (30535, 1000, 26, [46])), "Mooncake", [700, 1000], [52, 26], [0, 3_053_000],
+        "; hash_ids name blocks of 512 tokens, and prompts share some"),
+    "Mooncake, all times null": (lines(*[{"timestamp": None, "input_length": 5, "output_length": 2}] * 2), "Mooncake",
+                                 [5, 5], [2, 2], None, ""),
+    "hash_ids in a part of the records": (
+        hashed((0, 700, 5, [1, 2]), (9, 600, 5, [1, 3])) + lines({"timestamp": 11, "input_length": 5,
+                                                                  "output_length": 2}),
+        "Mooncake", [700, 600, 5], [5, 5, 2], [0, 9000, 11_000],
+        "; hash_ids name blocks of 512 tokens, and prompts share some"),
     "Qwen-Bailian by its blocks": (hashed((1, 33, 5, [1, 2, 3]), (3, 16, 6, [4])), "Qwen-Bailian", [33, 16], [5, 6],
                                    [0, 2_000_000],
                                    "; hash_ids name blocks of 16 tokens, and no two prompts begin with the same one"),
@@ -164,6 +196,18 @@ GOOD = {  # what: (text, source, prompts, outputs, arrivals in us, how the line 
                        "; 1 completed request without an output token, counted as one token"),
     "inference-perf, older": (json.dumps([{"start_time": 1, "info": {"input_tokens": 4, "output_tokens": 2}}]),
                               "inference-perf", [4], [2], [0], ""),
+    "guidellm report without lists of failures": (
+        json.dumps({"benchmarks": [{"requests": {"successful": [guidellm(2.0), guidellm(3.0)], "errored": None}}]}),
+        "guidellm", [5, 5], [3, 3], [0, 1_000_000], ""),
+    "guidellm, a closed loop": (
+        lines(*(guidellm(float(i), request_end_time=i + 0.999) for i in range(10))), "guidellm", [5] * 10, [3] * 10,
+        None, "; a closed loop of 1 client, whose start times are the server's doing: not used"),
+    "inference-perf, a closed loop": (
+        json.dumps([perf(0.1 * i, 5, 3) for i in range(10)]), "inference-perf", [5] * 10, [3] * 10,
+        None, "; a closed loop of 1 client, whose start times are the server's doing: not used"),
+    "llmperf with times that nobody reads": (
+        json.dumps([llmperf(5, 3) | {"start_time": 1, "Arrived": 2, "TIMESTAMPS": 3, "end": 4}]), "llmperf", [5], [3],
+        None, "; \"Arrived\" is not used; \"TIMESTAMPS\" is not used; \"start_time\" is not used"),
     "llmperf": (json.dumps([llmperf(5, 3), llmperf(6, 0, 429), llmperf(7, 2)]), "llmperf", [5, 7], [3, 2], None,
                 "; 1 failed request left out"),
 }
@@ -198,6 +242,7 @@ def test_each_row_of_the_table_has_rows_by_hand_and_stands_in_the_docs():
         assert all(word in row for word in (*source.sign, source.prompt.split("|")[0], source.arrival or "-"))
     assert "| arrived_at (s) |" in table and "| TIMESTAMP (date and time) |" in table and "(a mean)" in table
     assert len({line.count("|") for line in table.splitlines()}) == 1
+    assert table in (LAB_PAGE / "plan.md").read_text(encoding="utf-8"), "make readme puts it there"
     assert script("traces", "--sources").stdout == table
 
 
@@ -218,7 +263,9 @@ def test_the_first_requests_of_several_runs(tmp_path):
     path.write_text(lines({**BENCH, "completed": 3}, {"input_lens": [4, 5], "output_lens": [6, 0]}))
     trace = load_trace(path, first=4)
     assert trace.requests.prompt_tokens == [8, 9, 7, 4] and trace.left_out == 0
-    assert load_trace(path, first=3).requests.prompt_tokens == [8, 9, 7]
+    three = load_trace(path, first=3)
+    assert three.requests.prompt_tokens == [8, 9, 7] and three.arrivals_us is None
+    assert "2 runs in one file: when their requests arrived is not used; run 1: 1 completed" in str(three)
     assert (load_trace(path).left_out, load_trace(path, first=5).left_out) == (1, 1)
 
 
@@ -232,6 +279,30 @@ def test_the_first_requests_are_the_first_to_arrive_and_only_failures_among_them
     assert [load_trace(path, first).left_out for first in (1, 2, None)] == [0, 1, 2]
     path.write_text(lines(aiperf(5, 1, 1), {**aiperf(None, 0, 0, "refused"), "metadata": {"x": 1}}, aiperf(9, 1, 1)))
     assert [load_trace(path, first).left_out for first in (1, 2)] == [0, 1], "failed before its start was known"
+
+
+def test_the_first_requests_of_other_files(tmp_path):
+    path = tmp_path / "requests"
+    path.write_text("num_prefill_tokens,num_decode_tokens\n5,1\n0,1\n6,1\n0,2\n")
+    assert [load_trace(path, first).left_out for first in (1, 2, 3, None)] == [0, 1, 2, 2]
+    path.write_text(VIDUR + "1,374,44\n3,12,10")
+    assert [load_trace(path, first).left_out for first in (1, 2)] == [0, 1], "the last line is later than the first"
+    path.write_text(VIDUR + "1,5,1\n1,0,1\n2,6,1\n")
+    assert load_trace(path, 1).left_out == 1, "at the same moment"
+    path.write_text(GOOD["lab lines with gaps"][0])
+    trace = load_trace(path, first=1)
+    assert (trace.requests, trace.gaps_s, trace.arrivals_us) == (Requests([5], [2]), [2], [0])
+    path.write_text(json.dumps([{**LAB, "gap": 3}, {**LAB, "gap": 0.5}, {**LAB, "gap": 0}]))
+    assert load_trace(path).arrivals_us == [0, 500_000, 500_000]
+
+
+def test_a_closed_loop_in_one_of_several_runs(tmp_path):
+    path = tmp_path / "runs.json"
+    record = {"input_lens": [7] * 4, "output_lens": [3] * 4, "max_concurrency": 1, "request_rate": "inf"}
+    path.write_text(lines(record, record))
+    assert not load_trace(path).closed, "no start times, no question"
+    path.write_text(lines({**record, "start_times": [0, 1, 2, 3], "ttfts": [1] * 4, "itls": [[]] * 4}, record))
+    assert load_trace(path).closed
 
 
 # --- prefixes -----------------------------------------------------------------------------------------------------
@@ -293,6 +364,11 @@ def test_a_unit_that_nothing_settles_is_asked_for(tmp_path, what):
     lengths = load_trace(path, timed=False)
     assert lengths.arrivals_us is None
     assert "timestamp is in ms or in s, and nothing in the file tells which: not used" in str(lengths)
+
+
+def test_a_script_that_plays_arrivals_asks_for_their_unit(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(UNSETTLED["whole numbers"])
     assert script("traces", path).returncode == 2
     assert "over 7.0 s" in script("traces", "--time-unit", "ms", path).stdout
     assert script("static", "--requests", path, "--out", tmp_path).returncode == 0, "the steps need no arrivals"
@@ -306,13 +382,20 @@ def test_the_user_has_the_last_word_on_a_unit(tmp_path):
     assert load_trace(path, time_unit="ms").arrivals_us == GOOD["Vidur"][4], "a unit that the column has is no question"
 
 
+@pytest.mark.parametrize("key", ["chat_id", "parent_chat_id", "turn"])
+def test_a_key_that_no_other_source_has_settles_the_unit(tmp_path, key):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(lines(*({key: 1, "timestamp": i, "input_length": 5, "output_length": 2} for i in (0, 7000))))
+    assert load_trace(path).source == "Qwen-Bailian" and load_trace(path).arrivals_us == [0, 7_000_000_000]
+
+
 # --- arrivals -----------------------------------------------------------------------------------------------------
 
 
 def test_arrivals_on_a_grid():
     assert grid_us([0, 0, 3_000_000, 9_000_000, 9_000_000]) == 3_000_000
     assert grid_us([0, 0, 10_000, 30_000]) == 10_000
-    assert grid_us([0, 0, 9_000, 27_000]) is None, "so fine a grid is no rounding"
+    assert grid_us([0, 0, 9_999, 29_997]) is None, "so fine a grid is no rounding"
     assert grid_us([0, 0, 0, 3_000_001, 3_000_001, 6_000_000, 6_000_000]) == 3_000_000, "with some jitter"
     assert grid_us([0, 0, 3_000_001, 6_000_000]) is None
     assert grid_us([0, 1_000_000, 2_000_000]) is None, "nobody shares a moment"
@@ -334,7 +417,7 @@ def test_a_closed_loop_is_told_by_littles_law():
     assert closed_loop_clients(starts, second, None, None, None) is None, "nobody says how the load was made"
 
 
-@pytest.mark.parametrize("share, clients", [(0.81, 5), (0.79, None)])
+@pytest.mark.parametrize("share, clients", [(0.8, 5), (0.79, None)])
 def test_a_limit_is_a_number_of_clients_if_four_fifths_of_it_are_under_way(share, clients):
     """Five clients, each busy for this share of each second, until the last requests are sent at 19 s."""
     starts = [float(turn) for turn in range(20) for _ in range(5)]
@@ -351,7 +434,7 @@ def test_a_burst_is_a_closed_loop_of_all_and_a_cap_above_all_requests_is_none():
 
 def test_a_closed_loop_without_start_times_is_told_by_the_duration():
     """Six requests of 1 s by two clients take 3 s. With the longest one, and a tenth for pauses: 4.4 s."""
-    assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.39) == 2
+    assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.4) == 2
     assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.41) is None
     assert closed_loop_clients([], [1.0, None, None, 1.0, 1.0, 1.0], 2, float("inf"), 4.39) == 2
     assert closed_loop_clients([], [None] * 6, 2, float("inf"),
@@ -377,6 +460,7 @@ LAB = {"prompt_tokens": 5, "output_tokens": 2}
 TIMED = {"input_length": 5, "output_length": 2}
 BAD = {  # what: (text, what the line says)
     "nothing": ("", "This one begins with nothing"),
+    "sixty characters": ("x" * 60 + "\n", 'This one begins with "' + "x" * 36 + "..."),
     "another csv": ("time,tokens\n1,2\n",
                     "not a request file. Understood are JSON and CSV with these keys or columns: prompt_"),
     "another object": ('{"hello": 1}', "not a request file"),
@@ -398,6 +482,14 @@ BAD = {  # what: (text, what the line says)
     "more after a list": (json.dumps([LAB]) + "\n[]", "line 2: not JSON: more follows after its end"),
     "no JSON in a list's second record": ('[{"prompt_tokens": 5, "output_tokens": 2},\n{oops}]',
                                           "record 1: line 2: not JSON"),
+    "no JSON in line 2": ("[\n  7,\n oops]", "record 1: line 3: not JSON: Expecting value (column 2)"),
+    "a token too many": (json.dumps([{**LAB, "prompt_tokens": MOST + 1}]),
+                         "record 0: prompt_tokens: expected a whole number from 1 to 1,000,000,000, found 1000000001"),
+    "a list of a list": ("[[1]]", "record 0: expected an object with prompt_tokens and output_tokens, found [1]"),
+    "true for a token": (json.dumps([LAB, {**LAB, "output_tokens": True}]),
+                         "record 1: output_tokens: expected a whole number from 1 to 1,000,000,000, found true"),
+    "a long text": (json.dumps([{**LAB, "output_tokens": "x" * 38}]), 'found "' + "x" * 38 + '"'),
+    "a longer text": (json.dumps([{**LAB, "output_tokens": "x" * 39}]), 'found "' + "x" * 36 + "..."),
     "a list with no object": ("[7]", "record 0: expected an object with prompt_tokens and output_tokens, found 7"),
     "a defect in a lab line": ('{"prompt_tokens": 5, "output_tokens": 2}\n{"prompt_tokens": 5}\n',
                                "record 1: output_tokens is missing"),
@@ -423,6 +515,9 @@ BAD = {  # what: (text, what the line says)
     "a gap missing": (lines({**LAB, "gap": 1}, LAB), "record 1: gap, the seconds since the arrival before, is missing"),
     "a negative gap": (lines({**LAB, "gap": 1}, {**LAB, "gap": -1}), "record 1: gap: expected seconds from 0"),
     "a gap of 400 digits": (lines({**LAB, "gap": 10**400}), "record 0: gap: expected seconds from 0"),
+    "a gap too long": (lines({**LAB, "gap": MOST + 1}),
+                       "record 0: gap: expected seconds from 0 to 1,000,000,000, found 1000000001"),
+    "a gap that is true": (lines({**LAB, "gap": True}), "record 0: gap: expected seconds from 0"),
     "Azure: no date": (AZURE + "2023-11-16 18:15:46,1,2\nyesterday,3,4\n",
                        'row 1 (line 3): TIMESTAMP: expected a date and time, found "yesterday"'),
     "Azure: no such day": (AZURE + "2023-02-30 18:15:46,1,2\n", "row 0 (line 2): TIMESTAMP: expected a date and time"),
@@ -442,6 +537,8 @@ BAD = {  # what: (text, what the line says)
                                      "row 0 (line 2): ContextTokens: expected a whole number"),
     "Azure: a count too large": (AZURE + f"2023-11-16 18:15:46,{MOST + 1},2\n",
                                  "ContextTokens: expected a whole number"),
+    "two rows in a line": (AZURE + "2023-11-16 18:15:46,1,2,x,2023-11-16 18:15:47,3,4\n",
+                           "row 0 (line 2): expected 3 cells, as in the header, found 7"),
     "a short row": (BURST + "5,ChatGPT,472\n", "row 0 (line 2): expected 6 cells, as in the header, found 3"),
     "thousands with commas": (BURST + "5,ChatGPT,1,024,18,1042,x\n",
                               "row 0 (line 2): expected 6 cells, as in the header, found 7"),
@@ -465,6 +562,13 @@ BAD = {  # what: (text, what the line says)
     "seconds long ago": (BURST + "-1e13,ChatGPT,472,18,490,x\n", "Timestamp: expected a time"),
     "a row after blank lines": (BURST + "\n\n5,a,1,2,3,x\n\nx,a,1,2,3,x\n",
                                 "row 1 (line 6): Timestamp: expected a time"),
+    "Vidur: just too late": (VIDUR + "1.0001e12,1,1\n", 'arrived_at: expected a time, found "1.0001e12"'),
+    "Vidur: just too early": (VIDUR + "-1.0001e12,1,1\n", 'arrived_at: expected a time, found "-1.0001e12"'),
+    "Vidur: a total that does not add up": (
+        "num_prefill_tokens,num_decode_tokens,num_total_tokens\n3,2,5\n3,2,6\n",
+        "row 1 (line 3): num_total_tokens: expected 5, the sum of num_prefill_tokens and num_decode_tokens, found "),
+    "Vidur: a header cut off": (VIDUR[:-1], "no request in it (Vidur)"),
+    "Vidur: a single row cut off": (VIDUR + "1,2,3", "no request in it (Vidur); 1 last line without a line end"),
     "Vidur: no number": (VIDUR + "soon,1,1\n", 'arrived_at: expected a time, found "soon"'),
     "Vidur: no arrival": (VIDUR + "1,1,1\n,1,1\n", "row 1 (line 3): arrived_at: expected a time"),
     "every request failed": (BURST + "5,ChatGPT,472,0,472,x\n",
@@ -526,6 +630,19 @@ def test_a_folder_and_bytes_that_are_no_text(tmp_path):
     (tmp_path / "x").write_bytes(b"\xff\xfe[")
     with pytest.raises(BadInput, match="expected UTF-8 text, found the byte 0xff"):
         load_trace(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"[[\xfe\xff[")
+    with pytest.raises(BadInput, match="expected UTF-8 text, found the byte 0xfe"):
+        load_trace(tmp_path / "x")
+
+
+@pytest.mark.parametrize("text, plain", [
+    ('[{"a": 1, "b": 2.5}, {"a": 3}]', True), ('[{"a": "x"}]', False), ('[{"a": true}]', False),
+    ('[{"a": [1]}]', False), ('[{"a": 1}, {"a": "x"}]', False), ('[{"a": 1}, 7]', False), ('[7, {"a": 1}]', False),
+    ('[{"a": 1, "a": 2}]', False), ('[{"a": 1}, {"a": 1, "a": 2}]', False), ("[]", False), ('[{"a": 1}', False),
+    ("[" * 100_000, False),
+])
+def test_only_a_list_of_plain_records_is_read_fast(text, plain):
+    assert plain_records(text, 0) == (json.loads(text) if plain else None)
 
 
 @pytest.mark.parametrize("damage", ["cut", "bit", "rubbish after it"])
@@ -569,6 +686,36 @@ def test_a_large_csv_file_is_read_alike_in_blocks_and_row_by_row(tmp_path):
     path.write_text(AZURE + "".join(rows[:-1]) + "2024-05-10 05:00:00,1,x\n")
     with pytest.raises(BadInput, match=r"row 19999 \(line 20001\): GeneratedTokens"):
         load_trace(path)
+
+
+def test_plain_lines_of_csv_are_converted_a_column_at_a_time():
+    azure, vidur = (next(source for source in SOURCES if source.name == name) for name in ("Azure", "Vidur"))
+    header = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]
+    text = "1970-01-01 00:01:02.5,374,0\n1970-01-02 00:00:00,12,7"
+    assert block_columns(text, header, azure, {}) == ([374, 12], [0, 7], [62_500_000_000, 86_400 * 10**9])
+    text = "1970-01-01 00:01:02.5+01:00,374,0\n1970-01-02 00:00:00+01:00,12,7"
+    assert block_columns(text, header, azure, {})[2] == [-3_537_500_000_000, 82_800 * 10**9]
+    header = ["x", "num_prefill_tokens", "num_decode_tokens", "num_total_tokens", "arrived_at"]
+    text = f"a,{MOST},1,1000000001,-1e12\nb,3,2,5,1e12"
+    with pytest.raises(ValueError, match="a count is too large"):
+        block_columns(text, header, vidur, None)
+    text = f"a,{MOST - 1},1,{MOST},-1e12\nb,3,2,5,1e12"
+    assert block_columns(text, header, vidur, None) == ([MOST - 1, 3], [1, 2], [-1e12, 1e12])
+    assert block_columns("3,2", header[1:3], vidur, None) == ([3], [2], [])
+
+
+def test_rows_of_another_width_are_seen():
+    """A row may even have the cells of two rows, and one between them."""
+    vidur = next(source for source in SOURCES if source.name == "Vidur")
+    header = ["num_prefill_tokens", "num_decode_tokens", "num_total_tokens"]
+    assert block_columns("1,2,3\n1,2,3", header, vidur, None) == ([1, 1], [2, 2], [])
+    for width in (1, 2, 4, 5, 6, 7, 11):
+        wrong = ",".join(["1", "2", "3", "4"] * 3)[: 2 * width - 1]
+        for block in (wrong, f"1,2,3\n{wrong}", f"{wrong}\n1,2,3", f"1,2,3\n{wrong}\n1,2,3", "1,2,3\n\n1,2,3"):
+            with pytest.raises(ValueError, match="a row with too few or too many cells"):
+                block_columns(block, header, vidur, None)
+    with pytest.raises(ValueError, match="a row with too few or too many cells"):  # two lines of one cell, 1 and 2
+        block_columns("1\n2\n1,2,3", ["num_prefill_tokens", "x", "num_decode_tokens"], vidur, None)
 
 
 def seconds_of(work):

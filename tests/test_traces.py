@@ -2,20 +2,34 @@
 
 import json
 
+import cost
 import pytest
-from fixture import ROOT, SHIPPED, STEPS, script, started
+import static
+import traces
+from fixture import ROOT, SHIPPED, STEPS, script, words
 from plan_bench import load_benches
 from sources import load_trace
+from traces import shared_tokens, summary
 
 PUBLIC = ROOT / "fixtures" / "public"
 VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 
 
-def test_what_a_file_holds_worked_by_hand(tmp_path):
+@pytest.fixture
+def said(monkeypatch, capsys):
+    """What a script prints for these words, played in this process."""
+    def said(module, *words):
+        monkeypatch.setattr("sys.argv", [f"{module.__name__}.py", *map(str, words)])
+        module.main()
+        return capsys.readouterr().out
+    return said
+
+
+def test_what_a_file_holds_worked_by_hand(tmp_path, said):
     """Gaps of 1 and 3 s: 2 s on average, so 0.5 requests/s, and a deviation of 1 s, half of that."""
     path = tmp_path / "trace.csv"
     path.write_text(VIDUR + "0,10,1\n1,20,1\n4,30,1\n")
-    assert started("traces", path, SHIPPED).stdout.splitlines()[:5] == [
+    assert said(traces, path, SHIPPED).splitlines()[:5] == [
         "trace.csv: 3 requests over 4.0 s (Vidur)",
         "  prompt_tokens: 10 to 30, mean 20.0, median 20, p99 29.8",
         "  output_tokens: 1 to 1, mean 1.0, median 1, p99 1.0",
@@ -23,47 +37,78 @@ def test_what_a_file_holds_worked_by_hand(tmp_path):
         "requests.json: 100 requests (this lab)",
     ]
     path.write_text(VIDUR + "0,10,1\n0,20,1\n")
-    assert script("traces", path).stdout.endswith("  arrivals: all at one moment\n")
+    assert said(traces, path).endswith("  arrivals: all at one moment\n")
 
 
-def test_the_share_of_shared_prefixes_worked_by_hand(tmp_path):
+def test_the_share_of_shared_prefixes_worked_by_hand(tmp_path, said):
     """Prompts of 600, 600 and 300 tokens. The first two share a block of 512: 1024 of 1500 tokens."""
     path = tmp_path / "trace.jsonl"
     rows = [(0, 600, [1, 2]), (5, 600, [1, 3]), (9, 300, [4])]
     path.write_text("".join(json.dumps({"timestamp": at, "input_length": prompt, "output_length": 1,
                                         "hash_ids": names}) + "\n"
                             for at, prompt, names in rows))
-    assert script("traces", path).stdout.endswith(
+    assert said(traces, path).endswith(
         "  prefixes: 68.3% of the prompt tokens lie in a prefix that another prompt shares\n")
 
 
-def test_a_grid_is_named(tmp_path):
-    assert script("traces", PUBLIC / "grid_3s" / "m.jsonl").stdout.endswith(
+def test_a_prefix_is_shared_by_two_or_more():
+    """A: 16 tokens by three, B: 32 by two, C: 48 by one. Each prompt counts the longest that others have, too."""
+    prefixes = [(("A", 16), ("B", 32), ("C", 48)), (("A", 16), ("B", 32)), (("A", 16),), (), (("D", 9),)]
+    assert shared_tokens(prefixes) == 32 + 32 + 16
+
+
+def test_a_grid_is_named(tmp_path, said):
+    assert said(traces, PUBLIC / "grid_3s" / "m.jsonl").endswith(
         "  grid: 60 requests at 6 moments, 3 s or a multiple of it apart: the variation is the grid's\n")
     path = tmp_path / "trace.csv"
+    path.write_text(VIDUR + "0,1,1\n0,1,1\n0,1,1\n0,1,1\n2,1,1\n6,1,1\n")
+    *_, half = summary(load_trace(path))
+    assert half == "grid: 6 requests at 3 moments, 2 s or a multiple of it apart: the variation is the grid's"
     path.write_text(VIDUR + "0,1,1\n0,1,1\n2,1,1\n6,1,1\n")
-    assert script("traces", path).stdout.endswith(
+    assert said(traces, path).endswith(
         "  grid: 4 requests at 3 moments, 2 s or a multiple of it apart: the variation is in part the grid's\n")
 
 
-def test_brief_is_one_line_a_file(tmp_path):
+def test_brief_is_one_line_a_file(tmp_path, said):
     files = [PUBLIC / "azure_multimodal_2025" / "azure.csv", PUBLIC / "burstgpt_v2" / "burst.csv"]
-    assert script("traces", "--brief", *files).stdout == (
+    assert said(traces, "--brief", *files) == (
         "azure.csv: 2 requests over 0.5 s (Azure)\n"
         "burst.csv: 2 requests over 51.0 s (BurstGPT); 1 failed request left out\n")
-    assert script("traces", "--brief", "--first", 1, files[0]).stdout == "azure.csv: 1 request over 0.0 s (Azure)\n"
+    assert said(traces, "--brief", "--first", 1, files[0]) == "azure.csv: 1 request over 0.0 s (Azure)\n"
 
 
-def test_convert_writes_what_every_script_takes(tmp_path):
+def test_convert_writes_what_every_script_takes(tmp_path, said):
     trace, out = PUBLIC / "qwen_bailian" / "trace.jsonl", tmp_path / "sub" / "own.json"
-    done = script("traces", trace, "--convert", out)
-    assert done.returncode == 0 and done.stdout.endswith(f"The requests are in {out}, in the lab's own format.\n")
+    assert said(traces, trace, "--convert", out).endswith(f"The requests are in {out}, in the lab's own format.\n")
     assert json.loads(out.read_text())[1] == {
         "prompt_tokens": 1000, "output_tokens": 40, "arrival_ms": 1900.0, "prefixes": [[1, 16]]}
     assert load_trace(out)[:3] == load_trace(trace)[:3]
-    assert script("traces", "--brief", out).stdout == "own.json: 6 requests over 9.5 s (this lab)\n"
-    for arguments in ([trace, trace, "--convert", out], [], [trace, "--sources"]):
-        assert script("traces", *arguments).returncode == 2
+    assert said(traces, "--brief", out) == "own.json: 6 requests over 9.5 s (this lab)\n"
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["a", "b", "--convert", "c"], "--convert: expected one FILE, found 2"),
+    (["--sources", "--convert", "c"], "--convert: expected one FILE, found 0"),
+    ([], "expected one or more FILEs, or --sources"),
+    (["a", "--sources"], "expected one or more FILEs, or --sources"),
+])
+def test_flags_that_make_no_sense(monkeypatch, capsys, arguments, says):
+    monkeypatch.setattr("sys.argv", ["traces.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        traces.main()
+    assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"traces.py: error: {says}\n")
+
+
+def test_the_help_says_what_each_flag_does(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["traces.py", "--help"])
+    with pytest.raises(SystemExit):
+        traces.main()
+    said = words(capsys.readouterr().out)
+    for flag in ("FILE request files or benchmark results", "--first N take the first N requests only (default: all)",
+                 "--brief print one line a file", "--convert OUT.json write the requests in the lab's own format",
+                 "--sources print the table of known sources, in Markdown",
+                 "--time-unit {ms,s} unit of the arrivals, for a file that does not settle it (default: ask)"):
+        assert flag in said, flag
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -76,25 +121,24 @@ def test_the_steps_take_lengths_and_say_that_arrivals_are_ignored(tmp_path, name
                                   "; when they arrived is ignored here\n")
 
 
-def test_what_a_step_does_not_use_is_said(tmp_path):
-    def said(records):
+def test_what_a_step_does_not_use_is_said(tmp_path, said):
+    def first_line(records):
         path = tmp_path / "requests.json"
         path.write_text(json.dumps(records))
-        return script("cost", "--requests", path, "--out", tmp_path).stdout.splitlines()[0]
+        return said(cost, "--requests", path, "--out", tmp_path).splitlines()[0]
 
     record = {"prompt_tokens": 5, "output_tokens": 2}
-    assert said([{**record, "arrival_ms": 1}]).endswith("when they arrived is ignored here")
-    assert said([{**record, "gap": 1}]).endswith("when they arrived is ignored here")
-    assert said([{**record, "gap": 1,
-                  "prefixes": [["a", 4]]}]).endswith("when they arrived and what their prompts share is ignored here")
-    assert said([{**record, "timestamp": 1}]) == 'requests.json: 1 request (this lab); "timestamp" is not used'
-    assert "requests.json" not in said([record])
-    assert script("cost", "--requests", PUBLIC / "timed_trace_seconds" / "trace.jsonl", "--out",
-                  tmp_path).returncode == 0
+    assert first_line([{**record, "arrival_ms": 1}]).endswith("when they arrived is ignored here")
+    assert first_line([{**record, "gap": 1}]).endswith("when they arrived is ignored here")
+    shared = first_line([{**record, "gap": 1, "prefixes": [["a", 4]]}])
+    assert shared.endswith("when they arrived and what their prompts share is ignored here")
+    assert first_line([{**record, "timestamp": 1}]) == 'requests.json: 1 request (this lab); "timestamp" is not used'
+    assert "requests.json" not in first_line([record])
+    assert said(cost, "--requests", PUBLIC / "timed_trace_seconds" / "trace.jsonl", "--out", tmp_path)
 
 
-def test_first_takes_the_first_of_a_plain_list(tmp_path):
-    assert script("static", "--first", 1, "--out", tmp_path).returncode == 0
+def test_first_takes_the_first_of_a_plain_list(tmp_path, said):
+    said(static, "--first", 1, "--out", tmp_path)
     assert (tmp_path / "static.txt").read_text().startswith("total_steps=294 ")
     assert script("static", "--first", 0, "--out", tmp_path).returncode == 2
 
