@@ -207,7 +207,7 @@ def test_arrivals_on_a_grid(planned, tmp_path):
     said = planned("--requests", PUBLIC / "grid_3s" / "m.jsonl", "--spread")
     assert "spread evenly over the 3 s" in said and "on a grid" not in said and pairs_of(tmp_path)["open"] != "none"
     assert "grid" not in planned(requests=STEADY)
-    with pytest.raises(BadInput, match="--spread is for arrivals on a grid"):
+    with pytest.raises(BadInput, match="trace.json: --spread is for arrivals on a grid, and these lie on none$"):
         planned("--spread", requests=STEADY)
 
 
@@ -275,7 +275,8 @@ def test_replicas_a_rate_and_spare_ones(planned, tmp_path):
     assert "Servers" not in planned(requests=STEADY)
     lengths = [{key: value for key, value in record.items() if key != "arrival_ms"} for record in STEADY]
     assert "Servers: " in planned("--rps", 5, requests=lengths)
-    with pytest.raises(BadInput, match="--replicas needs a rate"):
+    with pytest.raises(BadInput, match="trace.json: --replicas needs a rate, and the file has no arrivals: give "
+                                       "--rps$"):
         planned("--replicas", requests=lengths)
 
 
@@ -306,7 +307,7 @@ def test_json_says_what_the_files_say(planned, tmp_path, monkeypatch, capsys):
 def test_a_cache_that_is_too_small_is_one_line(planned, tmp_path):
     with pytest.raises(BadInput, match="can never fit"):
         planned("--kv-tokens", 32, requests=STEADY)
-    with pytest.raises(BadInput, match="--kv-tokens: expected at least 32, found 31"):
+    with pytest.raises(BadInput, match="^--kv-tokens: expected at least 32, found 31$"):
         planned("--kv-tokens", 31, requests=STEADY)
     assert files(tmp_path / "out") == {}
 
@@ -423,6 +424,7 @@ def test_results_come_before_words(tmp_path, monkeypatch, capsys):
 
 def test_a_plan_without_any_target_is_refused(planned):
     none = [option for name in ("ttft", "tpot", "e2e", "itl") for option in (f"--target-{name}-ms", "none")]
-    with pytest.raises(BadInput, match="no target is left"):
+    with pytest.raises(BadInput, match="^no target is left: give at least one of --target-ttft-ms, -tpot-ms, "
+                                       "-e2e-ms and -itl-ms$"):
         planned(*none, requests=STEADY)
     assert planned(*none, "--target-e2e-ms", 1e6, requests=STEADY)

@@ -134,6 +134,7 @@ def test_what_came_together():
         [1] * 22 + [2, 1], "sooner than a tenth, and not a tenth itself"
     assert [tokens for _, tokens in arrivals(run((10, 0, [100, 110, 120]), output=[2]))[0]] == \
         [1, 1, 1], "not fewer than one"
+    assert [tokens for _, tokens in arrivals(run((10, 0, [100, 120]), output=[3]))[0]] == [1, 2]
 
 
 @pytest.mark.parametrize("others, gap, came, lives", [

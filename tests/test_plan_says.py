@@ -1,6 +1,7 @@
 """plan's words, files and small decisions, from answers made by hand: each sentence whole, each condition from both
 sides."""
 
+import json
 import math
 import os
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import plan_calibrate
 import plan_measured
 import plan_processes
 import pytest
+from bench_file import bench
 from cost_model import Costs
 from inputs import BadInput, Requests
 from paged import UNLIMITED
@@ -17,7 +19,7 @@ from plan_answers import Answers, Asked, best_limit, most_running, neighbours, t
 from plan_arrivals import Grid
 from plan_bench import Bench
 from plan_engine import Measures, Server, Targets, Traffic
-from plan_own_run import Check, apart, play_of_run
+from plan_own_run import Check, apart, checked, own_run, play_of_run
 from plan_play import measured as measured_of, predicted
 from plan_results import HEADER, number_of, picture_of, plan_fields, plan_line, plan_table, three_digits
 from plan_says import Plan, answered, decides, disagreement, said
@@ -61,7 +63,7 @@ def plan(answers=GOOD, targets=Targets(), traffic=TRAFFIC, asked=ASKED, **more):
 # --- what decides -----------------------------------------------------------------------------------
 
 
-def one_token_a_row(n):
+def first_rows(n):
     return TRAFFIC._replace(requests=Requests([20] * n, [3] * n), arrivals_us=TRAFFIC.arrivals_us[:n])
 
 
@@ -96,12 +98,12 @@ DECIDES = [
     (plan(grid=Grid(2_500_000, 60, 31), spread=True), ["The arrivals are spread evenly over the 2.5 s of their grid."]),
     (plan(traffic=TRAFFIC._replace(prefixes=[[("a", 16)]] * 500)),
      ["Prefix caching is on, because the trace names what its prompts share: --no-prefix-caching turns it off."]),
-    (plan(traffic=one_token_a_row(499)), [NOT_FIRM.format("p99", "499 requests", "the 5 slowest", "500")]),
-    (plan(traffic=one_token_a_row(101)), [NOT_FIRM.format("p99", "101 requests", "the 2 slowest", "500")]),
-    (plan(traffic=one_token_a_row(100)), [NOT_FIRM.format("p99", "100 requests", "the slowest one", "500")]),
-    (plan(traffic=one_token_a_row(1)), [NOT_FIRM.format("p99", "1 request", "the slowest one", "500")]),
+    (plan(traffic=first_rows(499)), [NOT_FIRM.format("p99", "499 requests", "the 5 slowest", "500")]),
+    (plan(traffic=first_rows(101)), [NOT_FIRM.format("p99", "101 requests", "the 2 slowest", "500")]),
+    (plan(traffic=first_rows(100)), [NOT_FIRM.format("p99", "100 requests", "the slowest one", "500")]),
+    (plan(traffic=first_rows(1)), [NOT_FIRM.format("p99", "1 request", "the slowest one", "500")]),
     (plan(targets=Targets(99.9)), [NOT_FIRM.format("p99.9", "500 requests", "the slowest one", "5,000")]),
-    (plan(targets=Targets(90), traffic=one_token_a_row(50)), []),
+    (plan(targets=Targets(90), traffic=first_rows(50)), []),
     (plan(GOOD._replace(bursts=8)), []),
     (plan(GOOD._replace(bursts=7)), [BURSTS.format("7 places")]),
     (plan(GOOD._replace(bursts=1)), [BURSTS.format("1 place")]),
@@ -327,6 +329,31 @@ def test_a_measure_is_apart_outside_the_range_of_the_replays():
         free = targets._replace(**{targets._fields[position]: INF})
         assert apart(check(inside._replace(**{name: high + 1})), free) == [], "it has no target"
     assert apart(Check(inside._replace(ttft_ms=1), point(4.0, played=19)), targets) == [], "not all replays were played"
+
+
+def test_which_files_are_a_measured_run(tmp_path):
+    """One run, all of whose requests are taken. Half a run, two runs, or a list are none."""
+    record = bench(Requests([20] * 3, [2] * 3), 1, Costs())
+
+    def of(content, n=None):
+        (tmp_path / "r.json").write_text(json.dumps(content))
+        return own_run(tmp_path / "r.json", n)
+
+    assert of(record).clients == 1 and of(record, 3).clients == 1 and of(record, 2) is None
+    assert of([record, record]) is None and of([{"prompt_tokens": 5, "output_tokens": 7}]) is None
+    del record["start_times"]
+    assert of(record).closed and of(record | {"max_concurrency": None, "request_rate": 2.0}) is None
+
+
+def test_a_run_is_played_at_its_own_load():
+    five = first_rows(5)
+    one = plan(traffic=five).problem._replace(replays=[five] * 20)
+    run = Bench("r", [20] * 3, [3] * 3, [0.0, 0.25, 0.5], [0.1] * 3, [[0.01, 0.01]] * 3, None, None, False, None, 0, [])
+    found = checked(one, run, 8)
+    assert found.predicted.load == Load(8, 4.0) and len(found.predicted.replays) == 20
+    assert found.measured[:4] == pytest.approx((100, 10, 120, 10))
+    assert checked(one, run._replace(starts_s=[0.0] * 3), 8).predicted.load == Load(8, 10.0), "no rate: the trace's"
+    assert checked(one, run._replace(closed=True, clients=2), 8).predicted.load == Load(8, None, 2)
 
 
 def test_what_the_clients_of_a_run_saw():
@@ -556,8 +583,8 @@ def test_measures_of_a_play_by_hand():
 
 
 def test_cores_where_they_can_and_cannot_be_told(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
-    assert plan_processes.cores() == 3
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5} - {pid}, raising=False)
+    assert plan_processes.cores() == 2
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
     assert plan_processes.cores() == 7

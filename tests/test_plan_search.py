@@ -13,13 +13,14 @@ from plan_acceptance import KINDS, accepted, fresh, met
 from plan_arrivals import Grid, grid_of, most_at_once, own_rps, poisson, scaled, spread
 from paged import UNLIMITED
 from plan_answers import Asked, answers
+from plan_bench import Bench
 from plan_engine import Play, Server, Targets, Traffic, alone, blocks_of, capacity_rps
 from plan_engine import measured, percentile_of, play, together
 from plan_replays import REPLAYS, block_rows, by_chance, drawn, draws, gaps_of, memory, remembered, renamed, replay
 from plan_replays import replay_range, replays
 from plan_replicas import accepted_above, fewest, search_replicas
 from plan_search import client_counts, edge, rps_of, rung_below, search, search_closed, search_open
-from plan_trials import Load, Problem, Trials, few_bursts, look, slower, tail_bursts
+from plan_trials import Load, Problem, Trials, few_bursts, look, play_of, slower, tail_bursts
 
 PLAIN = Server(Costs(), 2048, asynchronous=False)  # so that times can be told by hand: 0.05 ms a token, 8 ms a step
 PAIRS = Traffic(Requests([20] * 4, [1] * 4), [0, 10_000, 100_000, 110_000], None)  # 9 ms each
@@ -93,8 +94,8 @@ def test_alone_no_request_meets_another():
 
 
 def test_capacity_is_read_when_the_last_one_enters():
-    """Ten of 9 ms, one after the other in one slot: the last one enters at 81 ms, when nine have ended. A list of one is
-    repeated ten times, one of two (9 ms, and 1 + 9 x 8 ms) five times."""
+    """Ten of 9 ms, one after the other in one slot: the last one enters at 81 ms, when nine have ended. A list of one
+    is repeated ten times, one of two (9 ms, and 1 + 9 x 8 ms) five times."""
     ten = Traffic(Requests([20] * 10, [1] * 10), None, None)
     one, two = Traffic(Requests([20], [1]), None, None), Traffic(Requests([20, 20], [1, 9]), None, None)
     assert capacity_rps(PLAIN, ten, 1) == capacity_rps(PLAIN, one, 1) == pytest.approx(9 / 0.081)
@@ -338,6 +339,38 @@ def test_limits_that_no_sequence_reaches_are_alike():
     assert found.replicas is found.check is None and found.tune == 3 and found.bursts is None
 
 
+def test_what_is_asked_is_answered(monkeypatch):
+    """Pairs at one moment of one or two slots; a run of the same requests is checked with the largest limit."""
+    traffic = Traffic(Requests([20] * 8, [1] * 8), [100_000 * (i // 2) for i in range(8)], None)
+    pairs = problem(traffic, 11.0, burst_rows=1)
+    run = Bench("r", [20] * 8, [1] * 8, [0.1 * (i // 2) for i in range(8)], [0.01] * 8, [[]] * 8, None, None, False,
+                None, 0, [])
+    asked = Asked([1, 2], 2, 400.0, 0, run)
+    found = answers(pairs, asked, 1)
+    assert found.replicas.best.load[:2] == found.slower_replicas.best.load[:2] == (2, 400.0)
+    assert (found.replicas.best.trace.ttft_ms, found.slower_replicas.best.trace.ttft_ms) == (9, 9.9)
+    assert found.check.predicted.load == Load(2, pytest.approx(own_rps(traffic.arrivals_us)))
+    assert found.bursts == tail_bursts(pairs, found.open[2].best.load)
+    assert (found.open[2].best.trace.ttft_ms, found.slower_open.best.trace.ttft_ms) == (10, 11)
+    assert (found.closed.best.load.clients, found.slower_closed.best.load.clients) == (1, 1)
+    assert {point.load.max_num_seqs for point in found.around} == {2} and \
+        all(len(point.replays) == 20 for point in found.around)
+    infeasible = answers(problem(traffic, 8.0), asked, 1)
+    assert not infeasible.feasible and infeasible.check.predicted.load.max_num_seqs == 2 and infeasible.open == {}
+    assert answers(problem(traffic, 8.0), asked._replace(run=None), 1) == infeasible._replace(check=None)
+    plain = asked._replace(rps=None, run=None)
+    none = answers(problem(traffic, 9.5), plain._replace(limits=[1]), 1)
+    assert none.open[1].best is None and none.bursts is None and none.around == () and \
+        none.replicas is none.check is None
+    monkeypatch.setattr("plan_answers.SHORT", 8)
+    assert answers(problem(traffic, 11.0), plain, 1).tune == 3
+    monkeypatch.setattr("plan_answers.SHORT", 7)
+    assert answers(problem(traffic, 11.0), plain, 1).tune is None
+    monkeypatch.undo()
+    ninety = problem(traffic, 11.0)._replace(targets=Targets(90, 11.0))
+    assert answers(ninety, plain, 1).tune is None
+
+
 def test_an_open_loop_worked_by_hand():
     """Pairs 10 ms apart, one slot, 9 ms each. At L times the rate the second of a pair waits 9 - 10 / L, and the p99 of
     9, 9 + d, 9, 9 + d is 9 + d. Within 12 ms: L <= 5/3, times 3 / 0.11 s: 45.45 requests/s. The rungs there: 44 and
@@ -427,6 +460,39 @@ def test_few_bursts_cost_two_steps():
     assert few_bursts(careful, best.load) and not few_bursts(plain, best.load)
     rung = rung_below(best.load.rps)
     assert rung_below(search_open(careful, 2).best.load.rps) == rung - 2
+
+
+@pytest.mark.parametrize("pairs_of_requests, rows, places",
+                         [(7, 1, 7), (8, 1, 8), (8, 2, 1), (1, 1, 1), (8, None, None)])
+def test_in_how_many_places_the_slowest_lie(pairs_of_requests, rows, places):
+    """Pairs at one moment of one slot: every second request waits. They lie two rows apart."""
+    n = 2 * pairs_of_requests
+    traffic = Traffic(Requests([20] * n, [1] * n), [100_000 * (i // 2) for i in range(n)], None)
+    one = problem(traffic, burst_rows=rows)._replace(nominal_rps=10.0)
+    assert tail_bursts(one, Load(1, 10.0)) == places
+    assert few_bursts(one, Load(1, 10.0)) is (places in (1, 7)), "fewer than eight"
+
+
+def test_requests_are_dealt_to_the_servers_in_turn():
+    """Of three at one moment, the first and the third go to the first server of two, in one slot each."""
+    three = Traffic(Requests([20, 20, 40], [1, 1, 1]), [0, 0, 0], [[("a", 16)], [], []])
+    assert play_of(problem(three), Load(1, 1.0, None, 2), three)[:3] == ([9_000, 19_000, 9_000], [None] * 3,
+                                                                          [9_000, 19_000, 9_000])
+    many = play_of(problem(three), Load(1, 1.0, None, 99), three)
+    assert many.ttfts_us == [9_000, 9_000, 10_000] and many.peak_running == 1, "no more servers than requests"
+    twice = play_of(problem(three)._replace(nominal_rps=2.0), Load(1, 4.0),
+                    three._replace(arrivals_us=[0, 40_000, 80_000]))
+    assert twice.span_us == 50_000, "twice as fast"
+    assert play_of(problem(three), Load(1, None, 3), three).ttfts_us == [9_000, 17_999, 27_998], "clients: one slot"
+
+
+def test_points_stand_in_the_order_of_their_loads():
+    trials = Trials(problem(PAIRS, 20.0))
+    for rps in (20.0, 10.0, 15.0):
+        trials.trace_meets(Load(1, rps))
+    assert [one.load.rps for one in trials.points()] == [10, 15, 20]
+    assert trials.play_replays(Load(1, 10.0)) == 20 and trials.point(Load(1, 10.0)).meets
+    assert not trials.point(Load(1, 15.0)).meets, "its replays were not played"
 
 
 def test_client_counts():

@@ -241,6 +241,20 @@ def test_when_steps_look_cut():
     assert not looks_cut(calibration(samples=[], fit=Fit({}, [], 1.0)))
 
 
+def test_the_budget_is_halved_while_steps_look_cut(monkeypatch):
+    tried = []
+
+    def budgets(budget, cut_above):
+        tried.clear()
+        monkeypatch.setattr(plan_calibrate, "at_budget", lambda _, one: tried.append(one) or calibration(budget=one))
+        monkeypatch.setattr(plan_calibrate, "looks_cut", lambda found: found.budget > cut_above)
+        return plan_calibrate.calibrated([], budget).budget
+
+    assert budgets(None, 0) == 64 and tried == [2048, 1024, 512, 256, 128, 64], "no server has less"
+    assert budgets(None, 512) == 512 and tried == [2048, 1024, 512] and budgets(None, 2048) == 2048 and tried == [2048]
+    assert budgets(4096, 0) == 4096 and tried == [4096], "it is told"
+
+
 def test_costs_of_a_fit_worked_by_hand():
     """8,000 + 100 S + 50 above 4: 8,100, 8,400 and 8,000 + 1,000 + 300 at 10. The line: 1,200 / 9 a sequence."""
     samples = [Sample(10_000, 2, 19, 0, 0, 0, 1), Sample(10_000, 1, 3, 0, 0, 0, 1)]
@@ -306,9 +320,14 @@ def test_a_median_gap_of_less_than_a_microsecond_tells_no_step():
     def of(gap_s):
         return bench_of(9, itls_s=[[gap_s] * 9] * 9, output_tokens=[10] * 9)
 
-    with pytest.raises(BadInput, match="tokens came many at a time, the median gap between them is 0"):
+    with pytest.raises(BadInput, match="^tokens came many at a time, the median gap between them is 0: no step can be "
+                                       "told$"):
         plan_calibrate.at_budget([of(0.9e-6)], 2048)
     assert plan_calibrate.at_budget([of(1.1e-6)], 2048).costs.step_us == pytest.approx(1.1)
+    with pytest.raises(BadInput,
+                       match="^no run has a request of two or more output tokens: nothing says how long a step "
+                                       "takes$"):
+        plan_calibrate.at_budget([bench_of(9, itls_s=[[]] * 9, output_tokens=[1] * 9)], 2048)
 
 
 # --- the overhead -----------------------------------------------------------------------------------
@@ -450,7 +469,7 @@ def one_run(path, clients=1, n=6):
 
 
 def test_calibrate_needs_a_file_or_a_point(script, tmp_path):
-    with pytest.raises(BadInput, match="give results of a benchmark, or --point two times or more"):
+    with pytest.raises(BadInput, match="^give results of a benchmark, or --point two times or more$"):
         script(plan_calibrate)
     words = script(plan_calibrate, one_run(tmp_path / "r.json"), "--max-num-seqs", 9, "--kv-tokens", 4_000)
     line = ("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=5 scheduling=asynchronous "
