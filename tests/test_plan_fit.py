@@ -336,6 +336,8 @@ def test_which_terms_may_come_next():
         ["context", "hidden", 2], "4 are the most: no bend there"
     assert candidates(["step", "sequence", 2], samples_of(lambda s, p, c: 8_000, most=5)) == ["prefill", "context", 4]
     assert candidates(["prefill", "hidden"], samples) == ["step", "sequence", "context"]
+    added = [Sample(9_000, 2, 8, 0, 0, 0, 1), Sample(9_000, 1, 3, 0, 0, 0, 1)]
+    assert candidates(["step", "sequence"], added) == ["prefill", "context", 2], "eight in two steps are four in one"
 
 
 def test_a_step_may_come_back():
