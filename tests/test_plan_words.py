@@ -330,7 +330,9 @@ def test_a_median_gap_of_less_than_a_microsecond_tells_no_step():
         plan_calibrate.at_budget([bench_of(9, itls_s=[[]] * 9, output_tokens=[1] * 9)], 2048)
 
 
-@pytest.mark.parametrize("terms, step_us", [({"step": 1.0}, 1), ({"sequence": 700.0}, 1), ({"step": 0.9}, None), ({}, None)])
+@pytest.mark.parametrize("terms, step_us", [
+    ({"step": 1.0}, 1), ({"sequence": 700.0}, 1), ({"step": 0.9}, None), ({}, None),
+])
 def test_a_fit_without_a_step_is_refused_unless_sequences_make_it(monkeypatch, terms, step_us):
     monkeypatch.setattr(plan_calibrate, "fit", lambda samples: Fit(terms, [], 1.0))
     if step_us:
