@@ -117,6 +117,8 @@ def test_without_start_times_a_request_tells_its_median_gap():
     bench = bench._replace(starts_s=None, duration_s=0.056)
     steps = typical_samples(bench)
     assert [(round(s.us), s.gaps) for s in steps.samples] == [(10_000, 3), (12_000, 2)]
+    assert {(s.steps, s.prompt_tokens, s.prefills, s.cached_tokens) for s in steps.samples} == {(1, 0, 0, 0)}
+    assert steps[1:] == (5, 1, 0)
     assert {round(s.sequences, 6) for s in steps.samples} == {1.5}, "60 and 24 ms of 56, though there are 2 clients"
     assert typical_samples(bench._replace(duration_s=None)) is None
     assert typical_samples(bench._replace(duration_s=None, max_concurrency=1)).samples[0].sequences == 1

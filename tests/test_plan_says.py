@@ -11,6 +11,7 @@ import plan_calibrate
 import plan_measured
 import plan_processes
 import pytest
+import tune
 from bench_file import bench
 from cost_model import Costs
 from inputs import BadInput, Requests
@@ -498,6 +499,12 @@ def test_tunes_number_by_hand():
 
     assert (number(10, 188), number(10, 187), number(10, 52), number(10, 53)) == (4, 3, 0, 1)
     assert number(4, 188) is None and number(5, 188) == 4, "the largest that it tries still meets the target"
+
+
+@pytest.mark.parametrize("n, target_ms, number", [(100, 99, 99), (100, 100, None), (300, 255, 255), (300, 256, None)])
+def test_tune_tries_as_many_clients_as_requests_and_at_most_256(monkeypatch, n, target_ms, number):
+    monkeypatch.setattr("plan_answers.measure", lambda requests, clients, costs: tune.Point(clients, 0, clients, 0))
+    assert tunes_number(Problem(Server(), Targets(99, target_ms), [first_rows(n)], [], 1.0)) == number
 
 
 # --- options ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from plan_measured import Comparison, Recorded, Result, compared, error_table, p
 from plan_measured import settings, worst_first
 from plan_overhead import Overhead, Times, agreement, alone_in, bounds_of, decided, queued_in, times_of
 from plan_samples import Sample, Steps
+from plan_summary import Load
 from plan_words import extrapolates, meaning, missing, oddities, residuals, said, scheduler
 
 ALL = ["step", "prefill", "sequence", "context"]
@@ -523,6 +524,29 @@ s,c,predicted,p99_tpot_ms,10.00,9.00,-10.0
 s,b,predicted,throughput_tps,200.00,196.00,-2.0
 s,a,calibrated,p50_ttft_ms,10.00,10.00,0.0
 """
+
+
+def test_errors_in_per_cent_of_the_measurement(monkeypatch):
+    monkeypatch.setattr(plan_measured, "measured", lambda bench: {"a": 10.0, "b": None, "c": 0.0, "d": 8.0})
+    monkeypatch.setattr(plan_measured, "predicted", lambda bench, *server: {"a": 12.5, "b": 1.0, "c": 1.0, "d": 6.0})
+    assert plan_measured.compare("s", [bench_of()], "predicted", Costs(), Server()) == [
+        Comparison("s", "r", "predicted", "a", 10.0, 12.5, 25.0),
+        Comparison("s", "r", "predicted", "d", 8.0, 6.0, -25.0)]
+
+
+def test_errors_of_summaries(monkeypatch):
+    """One load calibrates, another is predicted, and a figure that the engine does not give is left out."""
+    one, two = (Load(name, [9], [9], [0], 2, {"throughput_tps": 200.0, "p99_itl_ms": 8.0}, []) for name in "ab")
+    monkeypatch.setattr(plan_measured, "load_summaries", {"x": [one], "y": [one, two]}.get)
+    monkeypatch.setattr(plan_measured, "predicted_figures", lambda load, costs, server: {"throughput_tps": 150.0})
+    result = plan_measured.summaries_result(["x"], ["y"], Server(), Costs())
+    assert result.rows == [Comparison("server", "a", "calibrated", "throughput_tps", 200.0, 150.0, -25.0),
+                           Comparison("server", "b", "predicted", "throughput_tps", 200.0, 150.0, -25.0)]
+    assert result.benches == [one, two] and result.server.noise == ""
+    assert result.settings.startswith("server: costs from a, max_num_seqs 256, budget 2048: prefill_ms_per_token=0.05 ")
+    assert result.settings.endswith(" scheduling=asynchronous")
+    told = plan_measured.summaries_result(["x"], ["y"], Server(False, 3, 64, 4_000), Costs()).settings
+    assert "max_num_seqs 3, budget 64, a KV cache of 4000 tokens" in told and told.endswith(" scheduling=synchronous")
 
 
 def test_a_report_of_calibrated_runs_alone(tmp_path, capsys):
