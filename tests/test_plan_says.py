@@ -3,7 +3,9 @@ sides."""
 
 import json
 import math
+import multiprocessing
 import os
+import time
 from types import SimpleNamespace
 
 import plan as script
@@ -512,6 +514,7 @@ def test_tune_tries_as_many_clients_as_requests_and_at_most_256(monkeypatch, n, 
 
 def test_what_is_taken_where_nothing_is_said():
     given = vars(script.parser().parse_args([]))
+    assert "time_unit" in given
     told = {name: value for name, value in given.items() if value is not None and value is not False}
     assert {name: value for name, value in told.items() if name not in ("out", "requests")} == {
         "target_ttft_ms": 200.0, "target_tpot_ms": 50.0, "target_e2e_ms": INF, "target_itl_ms": INF, "percentile": 99.0,
@@ -607,6 +610,16 @@ def test_at_most_so_many_processes_and_none_for_one(monkeypatch):
     assert begun == []
     found = dict(plan_processes.in_processes([(os.getpid,)] * 4, 2))
     assert len({*found.values(), os.getpid()}) == 5 and max(begun) == 2 and len(begun) == 4
+
+
+def refuse():
+    raise BadInput("no")
+
+
+def test_when_one_refuses_the_others_have_ended():
+    with pytest.raises(BadInput, match="^no$"):
+        list(plan_processes.in_processes([(time.sleep, 60), (refuse,), (time.sleep, 60)], 3))
+    assert multiprocessing.active_children() == []
 
 
 def out_of_memory():

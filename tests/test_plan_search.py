@@ -136,7 +136,8 @@ def test_plays_one_after_the_other_are_pooled():
 
 
 def test_rates_and_grids():
-    assert own_rps([0, 500_000, 1_000_000]) == 2 and own_rps([0, 0]) is None and own_rps(None) is None
+    assert own_rps([0, 500_000, 1_000_000]) == 2 and own_rps([0, 0, 500_000]) == 4
+    assert own_rps([0, 0]) is own_rps([0]) is own_rps(None) is None
     assert scaled([0, 300, 1000], 2) == [0, 150, 500] and most_at_once([0, 0, 5, 5, 5]) == 3
     assert spread([0, 0, 1_000_000, 2_000_000, 2_000_000, 2_000_000], 900) == \
         [0, 450, 1_000_000, 2_000_000, 2_000_300, 2_000_600]
@@ -367,6 +368,9 @@ def test_what_is_asked_is_answered(monkeypatch):
     monkeypatch.setattr("plan_answers.SHORT", 7)
     assert answers(problem(traffic, 11.0), plain, 1).tune is None
     monkeypatch.undo()
+    six = answers(problem(traffic, 200.0), plain._replace(up_to=6), 1)
+    assert six.closed.best.load.clients == 6 and [point.load.clients for point in six.slower_closed.points] == [6], \
+        "it begins at the answer"
     ninety = problem(traffic, 11.0)._replace(targets=Targets(90, 11.0))
     assert answers(ninety, plain, 1).tune is None
 
@@ -542,9 +546,10 @@ def test_replicas_worked_by_hand():
     8 ms, so the second of each waits 1 ms. 400 a second need at least 4 by capacity (111 each), and 4 have one every
     10 ms."""
     four = Traffic(Requests([20] * 4, [1] * 4), [0, 4_000, 8_000, 12_000], None)
-    assert search_replicas(problem(four, 10.0), 1, 250.0).best.load.servers == 3, "by capacity two are too few"
+    three = search_replicas(problem(four, 10.0), 1, 250.0)
+    assert three.best.load.servers == 3 and not three.endless, "by capacity two are too few"
     found = search_replicas(problem(four, 10.0), 1, 400.0)
-    assert found.best.load.servers == 4 and len(found.points) == 1
+    assert found.best.load.servers == 4 and len(found.points) == 1 and found.endless, "one for each request"
     assert found.best.trace.throughput_tps == \
         pytest.approx(4 / 0.0165, rel=0.01), "the fleet's, from the first to the last"
     assert search_replicas(problem(four, 8.0), 1, 250.0).best is None

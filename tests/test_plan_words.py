@@ -450,6 +450,7 @@ def test_agreement_from_both_sides():
     assert agreement([(1_000, 2_000), (2_009, 3_000)])[0] == 1 and agreement([(1_000, 2_000), (2_010, 3_000)])[0] == 0.5
     assert agreement([(1_000, 5_000)] * 198 + [(1_000, 3_000)] * 2) == (1, (1_000, 5_000))
     assert agreement([(1_000, 5_000)] * 197 + [(1_000, 3_000)] * 3) == (1, (1_000, 3_000))
+    assert agreement([(1_000, 5_000)] * 90 + [(1_000, 3_000)]) == (1, (1_000, 3_000)), "one of 91 is more than 1 %"
     assert agreement([(-20, -15)]) == (0, (0, 0)) and agreement([(-20, -5)]) == (1, (0, 0))
 
 
