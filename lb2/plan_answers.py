@@ -67,7 +67,7 @@ def answers(problem, asked, processes):
                                   *((search_open, problem, limit) for limit in others)], processes)
     searched = dict(zip(others, found))
     searched |= {alike[0]: with_limit(first, alike[0])} if alike else {}
-    limit = best_limit(searched, alike)
+    limit = best_limit(searched)
     best = searched[limit].best
     jobs = {"slower_open": (search_open, slower, limit, best.load.rps if best else None)}
     if best:
@@ -106,7 +106,7 @@ def with_limit(found, limit):
     return found._replace(points=points, best=best)
 
 
-def best_limit(searched, alike):
+def best_limit(searched):
     """The limit with the highest load; of equals, the smallest. Without any answer, the largest that was searched."""
     met = {limit: found.best.load.rps for limit, found in searched.items() if found.best}
     return min(met, key=lambda limit: (-met[limit], limit)) if met else max(searched)

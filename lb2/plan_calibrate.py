@@ -181,7 +181,7 @@ def from_gaps(paths, args):
     return costs_line(found.costs, server), said(benches, found, args.max_num_batched_tokens is not None)
 
 
-def main():
+def parser():
     parser = parser_of(__doc__)
     parser.add_argument("benches", nargs="*", type=Path, metavar="BENCH.json",
                         help="detailed results, plain or gzipped; a file may hold several runs. Or summaries")
@@ -192,7 +192,11 @@ def main():
     parser.add_argument("--max-num-seqs", type=count, metavar="N", help="the server's, written for plan and measured")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
                         help="size of the server's KV cache, as vLLM logs it; written for plan and measured")
-    args = parser.parse_args()
+    return parser
+
+
+def main():
+    args = parser().parse_args()
     if not args.benches and not args.point:
         raise BadInput("give results of a benchmark, or --point two times or more")
     if args.point or any(map(is_summary, args.benches)):

@@ -3,7 +3,7 @@ carry?
 
     play(server, traffic, 64)                -> Play, arrivals as the traffic says (open loop)
     play(server, traffic, 64, clients=20)    -> Play, each client sends its next request when its last one has ended
-    measured(targets, [play])                -> Measures(ttft_ms=180.2, tpot_ms=21.4, ..., goodput=0.97, peak_running=51)
+    measured(targets, [play])                -> Measures(ttft_ms=180.2, tpot_ms=21.4, ..., peak_running=51)
 
 This is the only file of the plan that calls the scheduler.
 
@@ -30,7 +30,7 @@ MOST_FILL = 10_000  # requests made of a short list for that
 
 
 def blocks_of(kv_tokens):
-    """The blocks that a server can give whose KV cache holds so many tokens, as vLLM logs it; None: as many as needed."""
+    """The blocks that a server can give whose KV cache holds so many tokens, as vLLM logs it; None: any number."""
     return kv_tokens // BLOCK_SIZE - OWN_BLOCKS if kv_tokens else UNLIMITED
 
 
@@ -108,7 +108,7 @@ def play(server, traffic, max_num_seqs, clients=None):
 
 
 def scheduled(server, traffic, max_num_seqs, clients=None):
-    """The Schedule of the engine. Clients of a closed loop begin a microsecond apart, as real ones do: see plan_play.py."""
+    """The Schedule of the engine. Clients of a closed loop begin a microsecond apart: plan_play.py says why."""
     requests, arrivals_us, prefixes = traffic
     if clients and arrivals_us is None:
         arrivals_us = range(len(requests.prompt_tokens))

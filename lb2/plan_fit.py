@@ -171,11 +171,11 @@ def is_better(more, less, floor_us):
 
 
 def candidates(terms, samples):
-    """Terms that may come next: hidden needs a prefill to hide, a bend needs a line."""
+    """Terms that may come next: hidden needs a prefill to hide, a bend needs a line. A step may come back."""
     most = max(sample.sequences / sample.steps for sample in samples)
     bends = [2**k for k in range(1, 20) if 2**k < most] if "sequence" in terms else []
     hidden = ["hidden"] if "prefill" in terms else []
-    return [term for term in ["prefill", "sequence", "context", *hidden, *bends] if term not in terms]
+    return [term for term in ["step", "prefill", "sequence", "context", *hidden, *bends] if term not in terms]
 
 
 def fit(samples):

@@ -180,8 +180,7 @@ def print_recorded(server, rows):
     errors = [abs(row.error_percent) for row in rows if row.role == "predicted"]
     if errors:
         within = sum(error <= server.noise_percent for error in errors)
-        say(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; "
-                      f"{server.noise}.")
+        say(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; {server.noise}.")
 
 
 def parser():
@@ -189,7 +188,8 @@ def parser():
     parser.add_argument("--calibrate", nargs="+", type=Path, default=[], metavar="BENCH.json",
                         help="runs to fit the costs to (default: the recorded servers)")
     parser.add_argument("--predict", nargs="+", type=Path, default=[], metavar="BENCH.json", help="runs to predict")
-    parser.add_argument("--costs", type=file_to_read, metavar="FILE", help="costs.txt of the server, instead of --calibrate")
+    parser.add_argument("--costs", type=file_to_read, metavar="FILE",
+                        help="costs.txt of the server, instead of --calibrate")
     parser.add_argument("--max-num-seqs", type=count, metavar="N",
                         help=f"the server's (default: the recorded one's, or the costs file's, or {MAX_NUM_SEQS})")
     parser.add_argument("--max-num-batched-tokens", type=count, metavar="N",
@@ -243,7 +243,7 @@ def report(results, out):
             print_recorded(result.server, result.rows)
     worst = worst_first([row for row in all_rows if row.role == "predicted"] or all_rows)[0]
     say(f"The worst prediction is {worst.measure} of {worst.run}: {worst.predicted:.2f} instead of "
-                  f"{worst.measured:.2f}, {worst.error_percent:+.1f} %.")
+        f"{worst.measured:.2f}, {worst.error_percent:+.1f} %.")
 
 
 if __name__ == "__main__":

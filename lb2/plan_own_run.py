@@ -2,7 +2,7 @@
 do the same?
 
     own_run(path, first)                    -> Bench, or None: the file holds no measured times
-    checked(problem, bench, 32)             -> Check(measured=Measures, predicted=Point), at the run's own rate or clients
+    checked(problem, bench, 32)             -> Check(measured=Measures, predicted=Point), at its own rate or clients
     apart(check, targets)                   -> ["ttft_ms"], the measures outside the range of the replays
 """
 
@@ -14,7 +14,6 @@ from inputs import BadInput
 from plan_arrivals import own_rps
 from plan_bench import load_benches
 from plan_engine import Measures, Play, measured
-from plan_replays import replay_range
 from plan_trials import Load, Point, look
 
 TIMES = ("ttft_ms", "tpot_ms", "e2e_ms", "itl_ms")
@@ -62,7 +61,7 @@ def apart(check, targets):
     """The measures with a target that were measured outside the range of the replays."""
     found = []
     for name, target in zip(TIMES, targets[1:]):
-        value, inside = getattr(check.measured, name), replay_range([getattr(one, name) for one in check.predicted.replays])
+        value, inside = getattr(check.measured, name), check.predicted.range_of(name)
         if target != float("inf") and value is not None and inside and not inside[0] <= value <= inside[1]:
             found.append(name)
     return found

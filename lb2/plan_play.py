@@ -39,7 +39,8 @@ def predicted(bench, costs, asynchronous, max_num_seqs, max_num_batched_tokens, 
     ttfts_ms = [(first - issued) / 1000 for first, issued in zip(schedule.first_token_us, schedule.issued_us)]
     tpots_ms = [(last - first) / 1000 / (output - 1) for last, first, output
                 in zip(schedule.finished_us, schedule.first_token_us, bench.output_tokens) if output > 1]
-    gaps_ms = [percentile_of_counts(schedule.gaps_us, percent) / 1000 if schedule.gaps_us else None for percent in (50, 99)]
+    gaps_us = schedule.gaps_us
+    gaps_ms = [percentile_of_counts(gaps_us, percent) / 1000 if gaps_us else None for percent in (50, 99)]
     tpot_ms = percentile(tpots_ms, 99) if tpots_ms else None
     throughput = sum(bench.output_tokens) * 1_000_000 / max(schedule.finished_us)
     values = [percentile(ttfts_ms, 50), percentile(ttfts_ms, 99), *gaps_ms, tpot_ms, throughput]
@@ -53,6 +54,6 @@ def played(bench, costs, asynchronous, max_num_seqs, max_num_batched_tokens, kv_
     arrivals_us = list(range(len(bench.ttfts_s))) if bench.closed else [round(1e6 * start) for start in bench.starts_s]
     return paged_fast.schedule(
         Requests(bench.prompt_tokens, bench.output_tokens), max_num_seqs, arrivals_us, costs,
-        kv_blocks=blocks_of(kv_tokens), block_size=BLOCK_SIZE, max_num_batched_tokens=max_num_batched_tokens, asynchronous=asynchronous,
-        clients=bench.clients if bench.closed else None, overhead_us=costs.overhead_us,
+        kv_blocks=blocks_of(kv_tokens), block_size=BLOCK_SIZE, max_num_batched_tokens=max_num_batched_tokens,
+        asynchronous=asynchronous, clients=bench.clients if bench.closed else None, overhead_us=costs.overhead_us,
     )

@@ -53,7 +53,7 @@ def in_processes(jobs, processes):
 
 
 def start(index, job, running):
-    """Start a job's process and enter it. Ctrl-C is held back meanwhile, and in the process for ever: the parent ends it."""
+    """Start a job's process and enter it. Ctrl-C is held back meanwhile, and in the process for good."""
     result, its_end = Pipe(duplex=False)
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

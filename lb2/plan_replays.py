@@ -54,7 +54,7 @@ def remembered(traffic):
 
 
 def by_chance(n):
-    """The memory of n rows that independent rows hardly exceed: three standard deviations of a variance of sqrt(n) means."""
+    """The memory that n independent rows hardly exceed: three standard deviations of a variance of sqrt(n) means."""
     return 1 + 3 * sqrt(2 / sqrt(n))
 
 
@@ -65,7 +65,7 @@ def block_rows(traffic):
 
 
 def drawn(n, block, random):
-    """n row numbers, in blocks that begin anywhere; row 0 follows the last. Of the blocks drawn, as many are drawn again."""
+    """n row numbers, in blocks that begin anywhere; row 0 follows the last. Of the blocks, as many are drawn again."""
     blocks = -(-n // block)
     once = [random.randrange(n) for _ in range(blocks)]
     twice = [random.choice(once) for _ in range(blocks)]
@@ -87,7 +87,7 @@ def replay(traffic, block, seed):
 
 
 def renamed(prefixes, rows):
-    """The prefixes of these rows. A row that is drawn again is another request: it shares nothing with its first copy."""
+    """The prefixes of these rows. A row that is drawn again is another request: it shares nothing with the first."""
     copies, columns = Counter(), []
     for row in rows:
         columns.append([((name, copies[row]), tokens) for name, tokens in prefixes[row]])
@@ -101,7 +101,7 @@ def replays(traffic, block):
 
 
 def draws(traffic):
-    """The trace itself, in a list; or, without arrivals, the list with as many of step 6's 20 draws as make 20,000 requests."""
+    """The trace itself, in a list; or, without arrivals, with as many of step 6's 20 draws as make 20,000 requests."""
     if traffic.arrivals_us:
         return [traffic]
     n = len(traffic.requests.prompt_tokens)

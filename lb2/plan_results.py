@@ -7,7 +7,7 @@ URL (a blank is %20).
 
 plan.csv has a row for every load that was tried.
 
-    search       open, closed or replicas; around: beside the answer, for the picture; check: the measured run's own load
+    search       open, closed or replicas; around: beside the answer, for the picture; check: the run's own load
     steps        1.0, or 1.1: every step 10 % longer
     max_num_seqs, clients, servers, rps          the load; rps is empty in closed loop, clients in open loop
     percentile, ttft_ms, tpot_ms, e2e_ms, itl_ms of the trace; empty if no request has two tokens
@@ -21,8 +21,8 @@ import math
 from urllib.parse import quote
 
 from common import pairs, table
+from paged import UNLIMITED
 from plan_own_run import TIMES
-from plan_replays import replay_range
 
 HEADER = ["search", "steps", "max_num_seqs", "clients", "servers", "rps", "percentile", *TIMES,
           *(f"{name.removesuffix('_ms')}_{end}_ms" for name in TIMES for end in ("low", "high")),
@@ -59,7 +59,7 @@ def plan_fields(problem, asked, names, own, found):
     fields |= {f"target_{name}": "none" if ms == math.inf else f"{ms:.10g}" for name, ms in zip(TIMES, targets[1:])}
     fields |= {"scheduling": "asynchronous" if server.asynchronous else "synchronous",
                "max_num_batched_tokens": server.max_num_batched_tokens,
-               "kv_blocks": "unlimited" if server.kv_blocks >= 1 << 60 else server.kv_blocks,
+               "kv_blocks": "unlimited" if server.kv_blocks == UNLIMITED else server.kv_blocks,
                "prefix_caching": "on" if problem.traces[0].prefixes else "off"}
     fields |= {"gateway_clients": problem.clients} if problem.clients else {}
     if not found.feasible:
@@ -92,8 +92,10 @@ def closed_fields(found):
 def replica_fields(asked, found):
     if found.replicas is None:
         return {}
-    servers = [one.best.load.servers + asked.spare if one.best else "none" for one in (found.replicas, found.slower_replicas)]
-    return {"replicas_rps": three_digits(asked.rps), "spare": asked.spare, "replicas": servers[0], "slower_replicas": servers[1]}
+    servers, slower = (one.best.load.servers + asked.spare if one.best else "none"
+                       for one in (found.replicas, found.slower_replicas))
+    return {"replicas_rps": three_digits(asked.rps), "spare": asked.spare, "replicas": servers,
+            "slower_replicas": slower}
 
 
 def plan_line(fields):
@@ -107,7 +109,8 @@ def rows_of(problem, found):
     """[(search, steps, Point), ...] of every load tried."""
     rows = [("open", "1.0", point) for one in found.open.values() for point in one.points]
     rows += [("around", "1.0", point) for point in found.around]
-    searches = (("open", "1.1", found.slower_open), ("closed", "1.0", found.closed), ("closed", "1.1", found.slower_closed),
+    searches = (("open", "1.1", found.slower_open),
+                ("closed", "1.0", found.closed), ("closed", "1.1", found.slower_closed),
                 ("replicas", "1.0", found.replicas), ("replicas", "1.1", found.slower_replicas))
     rows += [(search, steps, point) for search, steps, one in searches if one for point in one.points]
     return rows + ([("check", "1.0", found.check.predicted)] if found.check else [])
@@ -123,7 +126,7 @@ def cells(problem, point):
     times = ["" if value is None else f"{value:.2f}" for value in trace[:4]]
     ranges = []
     for name in TIMES:
-        both = replay_range([getattr(one, name) for one in point.replays])
+        both = point.range_of(name)
         ranges += [f"{ms:.2f}" for ms in both] if both else ["", ""]
     rps = "" if load.rps is None else f"{load.rps:.6g}"
     clients = load.clients or (load.rps is not None and problem.clients) or ""
@@ -145,8 +148,8 @@ def plan_json(problem, fields, found, said):
 def picture_of(problem, own, found):
     """Keyword arguments of picture_plan.draw_plan, as plain numbers.
 
-    limits: {max_num_seqs: [(rps, percentile of the trace, low, high), ...]}; low and high are those of the middle 18 of 20
-    replays, and the trace's own where not all replays were played. The measure is the first that has a target.
+    limits: {max_num_seqs: [(rps, percentile of the trace, low, high), ...]}; low and high are those of the middle 18
+    of 20 replays, and the trace's own where not all replays were played. The measure is the first that has a target.
     """
     measure = next((name for name, target in zip(TIMES, problem.targets[1:]) if target != math.inf), "ttft_ms")
     limits = {}
@@ -156,9 +159,8 @@ def picture_of(problem, own, found):
         limits[limit] = []
         for rps, point in sorted(points.items()):
             value = getattr(point.trace, measure)
-            low, high = replay_range([getattr(replay, measure) for replay in point.replays]) or (value, value)
             if value is not None:
-                limits[limit].append((rps, value, low, high))
+                limits[limit].append((rps, value, *(point.range_of(measure) or (value, value))))
     chosen = found.open.get(found.limit)
     answer = (found.limit, chosen.best.load.rps) if chosen and state(chosen) == "answer" else None
     slower = found.slower_open

@@ -7,11 +7,11 @@
 import math
 from typing import NamedTuple
 
+from paged import UNLIMITED
 from plan_answers import Answers, Asked
 from plan_arrivals import Grid, most_at_once
 from plan_own_run import TIMES, apart
-from plan_replays import replay_range
-from plan_results import state, three_digits
+from plan_results import number_of, state, three_digits
 from plan_trials import FEW_BURSTS, Problem
 
 FEW = 5  # requests beyond the percentile, below which it is not firm
@@ -70,18 +70,20 @@ def disagreement(plan):
     parts = []
     for name in targeted(plan):
         theirs, ours = getattr(check.measured, name), getattr(check.predicted.trace, name)
-        inside = replay_range([getattr(one, name) for one in check.predicted.replays])
-        if theirs is not None and ours is not None and inside:
+        inside = check.predicted.range_of(name)
+        if theirs is not None and inside:
             parts.append(f"{percent_name(plan)} {NAMES[name]} {ms(theirs)} ms measured, {ms(ours)} predicted "
                          f"(replays {ms(inside[0])} to {ms(inside[1])})")
-    what = f"This file is a measured run; {where}: {'; '.join(parts)}."
+    what = f"This file is a measured run; {where}: {'; '.join(parts) or 'it measured nothing that has a target'}."
     wrong = apart(check, targets)
     if wrong:
-        yield f"DISAGREEMENT: the {' and '.join(NAMES[name] for name in wrong)} that was measured lies outside the range of the " \
-              "replays. Do not use the answers before you know why: other costs, other limits, or a machine that drifts."
-    best = plan.found.limit and plan.found.open[plan.found.limit].best
-    if best and check.predicted.load.rps and not check.measured.meets(targets) and best.load.rps >= check.predicted.load.rps:
-        yield f"DISAGREEMENT: the run itself missed a target {where}, and the plan allows {three_digits(best.load.rps)}."
+        names, lie = " and ".join(NAMES[name] for name in wrong), "lies" if len(wrong) == 1 else "lie"
+        yield f"DISAGREEMENT: the measured {names} {lie} outside the range of the replays. Do not use the answers " \
+              "before you know why: other costs, other limits, or a machine that drifts."
+    best, own_rps = plan.found.limit and plan.found.open[plan.found.limit].best, check.predicted.load.rps
+    if best and own_rps and not check.measured.meets(targets) and best.load.rps >= own_rps:
+        yield f"DISAGREEMENT: the run itself missed a target {where}, and the plan allows " \
+              f"{three_digits(best.load.rps)}."
     yield what
 
 
@@ -89,39 +91,44 @@ def decides(plan):
     """What the answers rest on, and the user may not know."""
     problem, found = plan.problem, plan.found
     requests, arrivals_us, prefixes = problem.traces[0]
-    n, p = len(requests.prompt_tokens), problem.targets.percentile
+    n = len(requests.prompt_tokens)
     if plan.costs_name is None:
         yield "Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no server's: give --costs."
-    if problem.server.kv_blocks >= 1 << 60:
-        yield "Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is short preempts, and is slower."
+    if problem.server.kv_blocks == UNLIMITED:
+        yield "Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is short preempts, and is " \
+              "slower."
     sequences, prompt = plan.measured_to
-    most = max((one.best.trace.peak_running for one in (*found.open.values(), found.closed) if one and one.best), default=0)
+    bests = [one.best for one in (*found.open.values(), found.closed) if one and one.best]
+    most = max((best.trace.peak_running for best in bests), default=0)
     if sequences and most > sequences:
-        yield f"Extrapolated: up to {most} sequences run at the answers, and the costs were measured with up to {sequences}."
+        yield f"Extrapolated: up to {most} sequences run at the answers, and the costs were measured with up to " \
+              f"{sequences}."
     if prompt and max(requests.prompt_tokens) > prompt:
         beyond = sum(tokens > prompt for tokens in requests.prompt_tokens)
         yield f"Extrapolated: {beyond} of {n} prompts are longer than {prompt} tokens, the longest that was measured."
     if plan.closed:
-        yield "The file is the result of a closed loop: its start times are the server's doing, so they are not played. " \
-              "Its lengths are used, in open loop with Poisson arrivals."
+        yield "The file is the result of a closed loop: its start times are the server's doing, so they are not " \
+              "played. Its lengths are used, in open loop with Poisson arrivals."
     elif plan.own is None:
         yield "The file has no arrivals with a rate: in open loop, Poisson arrivals are drawn (step 6's)."
     if plan.grid and not plan.spread:
-        yield f"The arrivals lie on a grid of {plan.grid.step_us / 1e6:g} s: {n} requests at {plan.grid.moments} moments, up " \
-              f"to {plan.grid.most} at one. That is the trace's clock, not your users: --spread spreads them evenly."
+        yield f"The arrivals lie on a grid of {plan.grid.step_us / 1e6:g} s: {n} requests at " \
+              f"{counted(plan.grid.moments, 'moment')}, up to {plan.grid.most} at one. That is the trace's clock, " \
+              "not your users: --spread spreads them evenly."
     if plan.spread:
         yield f"The arrivals are spread evenly over the {plan.grid.step_us / 1e6:g} s of their grid."
     if prefixes:
         yield "Prefix caching is on, because the trace names what its prompts share: --no-prefix-caching turns it off."
-    slowest = n * (100 - p) / 100
-    if slowest < FEW:
-        told = "the slowest one" if slowest <= 1 else f"the {math.ceil(slowest)} slowest"
-        yield f"The {percent_name(plan)} of {n} requests is told by {told} of them, so it is not firm. Record " \
-              f"{math.ceil(100 * FEW / (100 - p)):,} or more."
+    beyond = 1000 - round(10 * problem.targets.percentile)  # thousandths of the requests
+    if n * beyond < 1000 * FEW:
+        slowest = -(-n * beyond // 1000)
+        told = "the slowest one" if slowest == 1 else f"the {slowest} slowest"
+        yield f"The {percent_name(plan)} of {counted(n, 'request')} is told by {told} of them, so it is not firm. " \
+              f"Record {-(-1000 * FEW // beyond):,} or more."
     if found.bursts is not None and found.bursts < FEW_BURSTS:
-        yield f"Arrivals come in bursts, or long requests in rows, and the slowest requests lie in {counted(found.bursts, 'place')} " \
-              "of the trace. It is too short to know how bad the next day can be: record more. Until then, the answers lie two " \
-              "steps, 10 %, below what all replays meet."
+        yield "Arrivals come in bursts, or long requests in rows, and the slowest requests lie in " \
+              f"{counted(found.bursts, 'place')} of the trace. It is too short to know how bad the next day can be: " \
+              "record more. Until then, the answers lie two steps, 10 %, below what all replays meet."
 
 
 # --- the answers ------------------------------------------------------------------------------------
@@ -132,8 +139,8 @@ def answered(plan):
     if not found.feasible:
         parts = [f"{NAMES[name]} {ms(getattr(found.alone, name))} ms" for name in targeted(plan)
                  if getattr(found.alone, name) is not None]
-        yield f"Infeasible: each request alone on the server has a {percent_name(plan)} {' and '.join(parts)}, and that misses " \
-              "a target. No load, no limit and no number of servers can help."
+        yield f"Infeasible: each request alone on the server has a {percent_name(plan)} {' and '.join(parts)}, and " \
+              "that misses a target. No load, no limit and no number of servers can help."
         return
     yield from open_answer(plan)
     yield from limits_answer(plan)
@@ -145,10 +152,9 @@ def measures(plan, point):
     """The measures of an accepted load with the replays' range."""
     parts = []
     for name in targeted(plan):
-        value = getattr(point.trace, name)
-        inside = replay_range([getattr(one, name) for one in point.replays])
-        if value is not None and inside:
-            parts.append(f"{NAMES[name]} {ms(value)} ms ({ms(inside[0])} to {ms(inside[1])})")
+        inside = point.range_of(name)
+        if inside:
+            parts.append(f"{NAMES[name]} {ms(getattr(point.trace, name))} ms ({ms(inside[0])} to {ms(inside[1])})")
     return f"{percent_name(plan)} {', '.join(parts)}; {ms(point.trace.throughput_tps)} tokens/s; " \
            f"{math.floor(1000 * point.trace.goodput) / 10:g} % of the requests meet all targets" if parts else \
            f"{ms(point.trace.throughput_tps)} tokens/s"
@@ -160,12 +166,13 @@ def open_answer(plan):
         yield f"Open loop: {no_load(plan, one)}"
         return
     if state(one) == "no_edge":
-        yield f"Open loop: no edge found. All loads tried meet the targets, up to the capacity with max_num_seqs " \
-              f"{plan.found.limit}, about {three_digits(one.capacity_rps)} requests/s. So the targets do not bind, or the trace is " \
-              "too short to show how its line of waiting requests grows."
+        yield "Open loop: no edge found. All loads tried meet the targets, up to the capacity with max_num_seqs " \
+              f"{plan.found.limit}, about {three_digits(one.capacity_rps)} requests/s. So the targets do not bind, " \
+              "or the trace is too short to show how its line of waiting requests grows."
         return
-    times = f", {one.best.load.rps / plan.own:.2g} times its own rate of {three_digits(plan.own)}" if plan.own else ""
-    yield f"Open loop: {three_digits(one.best.load.rps)} requests/s with max_num_seqs {plan.found.limit}{times}. " \
+    rps = one.best.load.rps
+    times = f", {rps / plan.own:.2g} times its own rate of {three_digits(plan.own)}" if plan.own else ""
+    yield f"Open loop: {three_digits(rps)} requests/s with max_num_seqs {plan.found.limit}{times}. " \
           f"{measures(plan, one.best)}. In brackets: the range of the middle 18 of 20 replays."
     yield f"If every step takes 10 % longer: {slower_words(plan, one, slower)}"
 
@@ -182,31 +189,27 @@ def no_load(plan, one):
     """Why there is no load."""
     lowest = one.points[0]
     if lowest.trace.meets(plan.problem.targets):
-        return "no load is accepted. The trace meets the targets at some, and at none of them do all of its 20 replays: " \
-               "its bursts, moved closer together, are too much."
+        return "no load is accepted. The trace meets the targets at some, and at none of them do all of its 20 " \
+               "replays: its bursts, moved closer together, are too much."
     missed = [f"{percent_name(plan)} {NAMES[name]} {ms(getattr(lowest.trace, name))} ms" for name, target
               in zip(TIMES, plan.problem.targets[1:]) if (getattr(lowest.trace, name) or 0) > target]
     most = most_at_once(plan.problem.traces[0].arrivals_us)
     why = f"Up to {most} requests arrive at one moment, and slower arrivals do not part them" if most > 1 else \
         "Its bursts are too dense even so"
-    return f"no load is accepted, down to {three_digits(lowest.load.rps)} requests/s: {' and '.join(missed)} there. {why}" + \
-        (": see --spread." if plan.grid and not plan.spread else ".")
+    return f"no load is accepted, down to {three_digits(lowest.load.rps)} requests/s: {' and '.join(missed)} there. " \
+           f"{why}{': see --spread' if plan.grid and not plan.spread else ''}."
 
 
 def limits_answer(plan):
     """One sentence for all limits that were tried, if there are several."""
-    parts = []
-    for limit, one in plan.found.open.items():
-        load = {"answer": lambda: three_digits(one.best.load.rps), "none": lambda: "none",
-                "no_edge": lambda: "no edge"}[state(one)]()
-        parts.append(f"{limit}: {load}")
+    parts = [f"{limit}: {number_of(one, 'rps').replace('_', ' ')}" for limit, one in plan.found.open.items()]
     if len(parts) > 1:
         yield f"Requests/s by max_num_seqs: {', '.join(parts)}."
     alike = plan.found.alike
     if len(alike) > 1:
         listed = f"{', '.join(map(str, alike[:-1]))} and {alike[-1]}"
         yield f"{listed} are alike: never more than {plan.found.most_running} ran at once."
-    if plan.problem.targets.tpot_ms == plan.problem.targets.itl_ms == plan.problem.targets.e2e_ms == math.inf:
+    if targeted(plan) == ["ttft_ms"]:
         yield "Only TTFT has a target: nothing here says how slow the tokens after the first one may become."
 
 
@@ -216,14 +219,16 @@ def closed_answer(plan):
     if state(found) == "none":
         yield "Closed loop: no number of clients is accepted."
     elif state(found) == "no_edge":
-        yield f"Closed loop: no edge found up to {counted(found.best.load.clients, 'client')}, the most tried, max_num_seqs {limit}."
+        yield f"Closed loop: no edge found up to {counted(found.best.load.clients, 'client')}, the most tried, " \
+              f"max_num_seqs {limit}."
     else:
         less = counted(slower.best.load.clients, "client") if slower.best else "no number of clients"
-        yield f"Closed loop: {counted(found.best.load.clients, 'client')} with max_num_seqs {limit}. {measures(plan, found.best)}. " \
-              f"If every step takes 10 % longer: {less}."
+        yield f"Closed loop: {counted(found.best.load.clients, 'client')} with max_num_seqs {limit}. " \
+              f"{measures(plan, found.best)}. If every step takes 10 % longer: {less}."
     if plan.found.tune is not None and plan.found.tune != (found.best.load.clients if found.best else 0):
-        yield f"(tune.py says {plan.found.tune} for these requests, costs and this TTFT target: it plays one order of the list, " \
-              "without overhead, token budget or asynchronous scheduling, and max_num_seqs is the number of clients.)"
+        yield f"(tune.py says {plan.found.tune} for these requests, costs and this TTFT target: it plays one " \
+              "order of the list, without overhead, token budget or asynchronous scheduling, and max_num_seqs is the " \
+              "number of clients.)"
 
 
 def replicas_answer(plan):
@@ -235,7 +240,8 @@ def replicas_answer(plan):
         yield f"Servers: no number is accepted {wanted}."
         return
     servers = found.best.load.servers
-    spare = f"{servers + plan.asked.spare}, of which {plan.asked.spare} may be down" if plan.asked.spare else f"{servers}"
-    less = f"{slower.best.load.servers + plan.asked.spare}" if slower.best else "no number is enough"
-    yield f"Servers: {spare}, {wanted}; requests are dealt in turn. {measures(plan, found.best)}. " \
+    spare = plan.asked.spare
+    number = f"{servers + spare}, of which {spare} may be down" if spare else f"{servers}"
+    less = f"{slower.best.load.servers + spare}" if slower.best else "no number is enough"
+    yield f"Servers: {number}, {wanted}; requests are dealt in turn. {measures(plan, found.best)}. " \
           f"If every step takes 10 % longer: {less}."

@@ -4,7 +4,7 @@ The search climbs on the trace alone, to the first load that it misses, and goes
 until all replays meet the targets, too. If the slowest requests of the trace came in a few bursts,
 it goes two steps further: blocks part some bursts, and the next day may have a worse one.
 
-    search_open(problem, 64)          -> Found(points=[Point, ...], best=Point or None, endless=False, capacity_rps=14.2)
+    search_open(problem, 64)          -> Found(points=[Point, ...], best=Point, endless=False, capacity_rps=14.2)
     search_closed(problem, 64, 256)   -> the same, of clients
 
 Loads lie on rungs: 48 to a factor of ten, so about 5 % apart, at numbers of two digits (three below
@@ -35,9 +35,10 @@ class Found(NamedTuple):
 
 
 def edge(meets, start, lowest, highest):
-    """The last rung that meets before one that misses, from the first that meets at or below `start`; None if none does.
+    """The last rung that meets before one that misses, from the first that meets at or below `start`; None: none does.
 
-    Below the start it looks by halves; upwards it takes four rungs at a time while they meet, then the last ones singly.
+    Below the start it looks by halves; upwards it takes four rungs at a time while they meet, then the last ones
+    singly.
     """
     rung = start
     while not meets(rung):
@@ -113,7 +114,7 @@ def search_closed(problem, max_num_seqs, up_to, start=16):
     """The Found of a closed loop: so many clients, each of which sends its next request when its last one has ended."""
     trials = Trials(problem)
     counts = client_counts(min(up_to, len(problem.traces[0].requests.prompt_tokens)))
-    first = max(index for index, clients in enumerate(counts) if clients <= max(1, start))
+    first = max(index for index, clients in enumerate(counts) if clients <= start)
 
     def load_at(index):
         return Load(max_num_seqs, None, counts[index])

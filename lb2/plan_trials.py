@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from plan_arrivals import scaled
 from plan_engine import Measures, Server, Targets, Traffic, measured, play, together
-from plan_replays import REPLAYS
+from plan_replays import REPLAYS, replay_range
 
 FEW_BURSTS = 8  # places of the slowest requests: with fewer, fresh traces met the targets in under 90 %
 
@@ -48,6 +48,10 @@ class Point(NamedTuple):
     replays: list  # Measures of those that were played: all 20 where the load is accepted
     met: int  # replays that meet the targets
     meets: bool  # accepted
+
+    def range_of(self, name):
+        """(low, high) of a measure in the middle 18 of the 20 replays. None: one has none, or was not played."""
+        return replay_range([getattr(one, name) for one in self.replays])
 
 
 def slower(costs):

@@ -7,6 +7,7 @@ from statistics import median
 
 from common import percentile
 from plan_overhead import AS_GOOD, ENOUGH, queued_in, times_of
+from sources import counted
 
 FEW = 30  # samples with a prefill, below which more are asked for
 
@@ -40,7 +41,7 @@ def meaning(found):
         yield "The overhead, from the client to the scheduler and back, is not told: overhead_ms is 0."
     elif overhead.alone >= ENOUGH or overhead.asynchronous is None:
         yield f"The overhead, from the client to the scheduler and back, is {overhead.us / 1000:.2f} ms: the median " \
-              f"of {overhead.alone} requests that found the server empty."
+              f"of {counted(overhead.alone, 'request')} that found the server empty."
     else:
         yield f"The overhead, from the client to the scheduler and back, is between {overhead.low_us / 1000:.2f} and " \
               f"{overhead.high_us / 1000:.2f} ms; the middle is taken."
@@ -80,14 +81,14 @@ def oddities(benches, found, budget_told):
         if steps.every > 1:
             yield f"{bench.name} has {steps.gaps:,} gaps; those of every {steps.every}. request are used."
         if steps.preemptions:
-            yield f"{bench.name}: {steps.preemptions} times a request got nothing while others got tokens: the KV " \
-                  "cache was short, and it was preempted. Give --kv-tokens to plan and measured."
+            yield f"{bench.name}: {counted(steps.preemptions, 'time')} a request got nothing while others got " \
+                  "tokens: the KV cache was short, and it was preempted. Give --kv-tokens to plan and measured."
         queued = len(queued_in(times_of(bench))) if bench.starts_s and steps.samples else 0
         if queued:
             most = max(round(sample.sequences / sample.steps) for sample in steps.samples)
             yield f"{bench.name}: {queued} of {len(bench.ttfts_s)} requests waited at the server, and never more " \
-                  f"than {most} sequences ran together: its max_num_seqs, or its memory. Their TTFT holds the " \
-                  "waiting; it tells no overhead."
+                  f"than {counted(most, 'sequence')} ran together: its max_num_seqs, or its memory. Their TTFT holds " \
+                  "the waiting; it tells no overhead."
     largest = max(sample.prompt_tokens / max(1, sample.prefills) for sample in found.samples)
     if not budget_told and largest > found.budget / 2:
         cut = f"Steps look as if prompts were cut in chunks of {found.budget}" if found.budget < 2048 else \

@@ -254,7 +254,7 @@ def test_bad_options_are_one_line(runs, options, says):
 
 def test_an_open_loop_without_start_times_cannot_be_played(runs):
     bench_of = load_benches(runs / "c2.json")[0]._replace(starts_s=None, closed=False, clients=None)
-    with pytest.raises(BadInput, match="without start times cannot be played"):
+    with pytest.raises(BadInput, match="^c2: an open loop without start times cannot be played$"):
         predicted(bench_of, PLAIN, True, 32, 2048)
 
 

@@ -4,8 +4,9 @@ import random
 
 import pytest
 from plan_bench import Bench
-from plan_fit import fit, fitted, least_deviations, solved
-from plan_samples import Sample, step_samples, typical_samples
+from plan_fit import Fit, applied, candidates, column, fit, fitted, is_better, is_steep
+from plan_fit import least_deviations, reweighted, solved
+from plan_samples import Life, Sample, arrivals, lives_of, mean_sequences, step_samples, together_s, typical_samples
 
 
 def run(*requests, clients=None, output=None):
@@ -100,7 +101,8 @@ def test_a_chunk_in_a_step_that_nobody_saw_is_left_out():
     """A alone could tell of the step before, and it began with it: the sample would hold too many prompt tokens."""
     a, b = (150, 0, [100, 120, 130, 140]), (80, 0, [120, 130, 140])
     assert [sample[3] for sample in told(run(a, b), 100)] == [0, 0]
-    assert [sample[3] for sample in told(run((5, 0, [50, 60, 70]), a, b), 100)] == [0] * 4, "those before are of long ago"
+    assert [sample[3] for sample in told(run((5, 0, [50, 60, 70]), a, b), 100)] == \
+        [0] * 4, "those before are of long ago"
 
 
 def test_many_gaps_are_thinned_by_request():
@@ -115,9 +117,59 @@ def test_without_start_times_a_request_tells_its_median_gap():
     bench = bench._replace(starts_s=None, duration_s=0.056)
     steps = typical_samples(bench)
     assert [(round(s.us), s.gaps) for s in steps.samples] == [(10_000, 3), (12_000, 2)]
+    assert {(s.steps, s.prompt_tokens, s.prefills, s.cached_tokens) for s in steps.samples} == {(1, 0, 0, 0)}
+    assert steps[1:] == (5, 1, 0)
     assert {round(s.sequences, 6) for s in steps.samples} == {1.5}, "60 and 24 ms of 56, though there are 2 clients"
     assert typical_samples(bench._replace(duration_s=None)) is None
     assert typical_samples(bench._replace(duration_s=None, max_concurrency=1)).samples[0].sequences == 1
+
+
+def test_what_came_together():
+    """A tenth of the mean gap, or of the 90th percentile, so that a few long ones do not count. No gaps, no lump."""
+    def gaps(*ms):
+        return run((10, 0, [100, *(100 + sum(ms[:i]) for i in range(1, len(ms) + 1))]))
+
+    assert together_s(gaps(*[10] * 8)) == pytest.approx(0.001) and together_s(gaps(8, 12)) == pytest.approx(0.001)
+    assert together_s(gaps(*[10] * 10, 900)) == pytest.approx(0.001) and together_s(gaps()) == 0
+    one = run((10, 0, [100]))._replace(itls_s=[[1.0] * 20 + [0.125, 0.1, 0.09375, 1_000.0]], output_tokens=[25])
+    assert [tokens for _, tokens in arrivals(one)[0]] == \
+        [1] * 22 + [2, 1], "sooner than a tenth, and not a tenth itself"
+    assert [tokens for _, tokens in arrivals(run((10, 0, [100, 110, 120]), output=[2]))[0]] == \
+        [1, 1, 1], "not fewer than one"
+    assert [tokens for _, tokens in arrivals(run((10, 0, [100, 120]), output=[3]))[0]] == [1, 2]
+
+
+@pytest.mark.parametrize("others, gap, came, lives", [
+    ([6, 14], 21, 1, 2), ([6, 14], 20, 1, 1), ([6, 14], 21, 2, 1), ([6, 12], 21, 1, 2), ([6, 11], 21, 1, 1),
+    ([6], 21, 1, 1),
+    ([5, 14], 21, 1, 1), ([6, 16], 21, 1, 1), ([], 21, 1, 1),
+])
+def test_when_a_request_was_preempted(others, gap, came, lives):
+    """Half a step is 5 ms. Nothing for more than 20, meanwhile others got tokens in two steps, more than 5 ms apart."""
+    tokens = [(0, 1), (gap, came), (gap + 10, 1)]
+    found = lives_of(tokens, 30, sorted([0, *others, gap, gap + 10]), 5)
+    again = [Life(tokens[:1], 30), Life(tokens[1:], 31)]
+    assert found == ([Life(tokens, 30)] if lives == 1 else again)
+
+
+def test_how_many_prompt_tokens_may_share_a_budget():
+    """60 just before, 70, and three sequences: 133 tokens fit, 132 do not."""
+    a, b, c = (10, 0, [90, 100, 115, 130, 140]), (60, 0, [115, 130, 140]), (70, 0, [130, 140])
+    assert (15, 1, 3, 70, 144, 2) in told(run(a, b, c), 133) and (30, 2, 5, 130, 72 + 144, 1) in told(run(a, b, c), 132)
+
+
+def test_every_second_request_is_taken_when_there_is_one_gap_too_many():
+    bench = run(*[(10, 0, [100 + 10 * i for i in range(11)])] * 4)
+    assert (step_samples(bench, 2048, most=40).every, step_samples(bench, 2048, most=39).every) == (1, 2)
+    assert step_samples(run((10, 0, [100])), 2048, most=39).every == 1, "no gaps"
+
+
+def test_the_mean_number_of_sequences():
+    bench = run((10, 50, [100, 110, 160]), (10, 50, [100, 130]))
+    assert mean_sequences(bench._replace(duration_s=0.045)) == pytest.approx(2)
+    assert mean_sequences(bench._replace(duration_s=0.5)) == 1, "at least one"
+    assert mean_sequences(bench._replace(duration_s=0.045, max_concurrency=1)) == 1
+    assert mean_sequences(bench._replace(duration_s=None, max_concurrency=2)) is None
 
 
 # --- the fit --------------------------------------------------------------------------------------
@@ -185,7 +237,8 @@ def test_noise_brings_no_term(seed):
 
 
 def test_what_is_sure_but_small_does_not_enter():
-    """A sequence costs 5 us, noise is 500 us, and 20,000 samples would tell it. It lowers the residuals by less than 2 %."""
+    """A sequence costs 5 us, noise is 500 us, and 20,000 samples would tell it. It lowers the residuals by less than
+    2 %."""
     samples = samples_of(lambda s, p, c: 8_000 + 5 * s, n=20_000, noise=500)
     assert set(fit(samples).terms) == {"step"}
 
@@ -206,11 +259,13 @@ def test_the_sides_of_the_bend_stand_still_at_the_right_place():
     us, terms = COSTS["hidden"]
     assert fitted(list(terms), samples_of(us), {}).terms == pytest.approx(terms, rel=1e-4)
     alone = [sample for sample in samples_of(lambda s, p, c: 24_000 + max(0, 100 * p - 20_000)) if sample.prefills]
-    assert fit(alone).terms == pytest.approx({"step": 24_000, "prefill": 100, "hidden": 20_000}, rel=1e-3), "all have one"
+    assert fit(alone).terms == \
+        pytest.approx({"step": 24_000, "prefill": 100, "hidden": 20_000}, rel=1e-3), "all have one"
 
 
 def test_residuals_are_of_all_samples(monkeypatch):
-    """The terms are chosen by some of the samples. Where the others do not bear them, they stay, and so do the residuals."""
+    """The terms are chosen by some of the samples. Where the others do not bear them, they stay, and so do the
+    residuals."""
     monkeypatch.setattr("plan_fit.PICKED", 50)
     samples = samples_of(lambda s, p, c: 8_000 + 50 * s, n=200)
     odd = [sample._replace(us=20_000 - 700 * sample.sequences) if i % 4 else sample for i, sample in enumerate(samples)]
@@ -247,3 +302,47 @@ def test_a_sample_of_many_gaps_weighs_more():
     many = [Sample(20_000, 1, 1, 0, 0, 0, 4)] * 10
     assert fit(few + many).terms == pytest.approx({"step": 20_000}, rel=0.01)
     assert fit(few + many).mean_us == pytest.approx(1 + 30 * 10_000 / 70, rel=0.01)
+
+
+def test_what_each_term_is_multiplied_with():
+    one, two = Sample(9_000, 2, 7, 300, 2, 5_000, 1), Sample(9_000, 1, 3, 0, 0, 40, 1)
+    terms = {"step": [2, 1], "sequence": [7, 3], "context": [5_000, 40], "prefill": [300, 0], "hidden": [-2, 0],
+             2: [3, 1],
+             4: [0, 0]}
+    assert {term: column(term, [one, two], [True, False]) for term in terms} == terms
+    assert column("prefill", [one], [False]) == column("hidden", [one], [False]) == [0]
+    assert applied({"step": 4_000, "prefill": 10, "hidden": 1_000}, [one, two]).residuals_us == [0, 5_000]
+    assert applied({"step": 4_000, "prefill": 10, "hidden": 1_501}, [one, two]).residuals_us == \
+        [1_000, 5_000], "all is hidden"
+    assert is_steep(one, {"prefill": 10, "hidden": 1_500}) and not is_steep(one, {"prefill": 10, "hidden": 1_501})
+    assert is_steep(one, {}) and not is_steep(two, {})
+
+
+def test_weights_of_a_residual():
+    assert reweighted([2, 3, 1], [0.5, -4, 10]) == [2, 0.75, 0.1]
+
+
+def test_when_a_term_is_worth_it():
+    def better(ratio, n=1_000, floor_us=0.0):
+        return is_better(Fit({}, [0] * n, 100.0), Fit({}, [0] * n, 100.0 * ratio), floor_us)
+
+    assert better(1.0205) and not better(1.0203), "2 % less"
+    assert better(2, 15) and not better(2, 14), "15 x log 2 is more than 10"
+    assert better(1.03, floor_us=40.0) and not better(1.028, floor_us=40.0), "2.8 of 142.8 is less than 2 %"
+
+
+def test_which_terms_may_come_next():
+    samples = samples_of(lambda s, p, c: 8_000, most=4)
+    assert candidates(["step"], samples) == ["prefill", "sequence", "context"]
+    assert candidates(["step", "prefill", "sequence"], samples) == \
+        ["context", "hidden", 2], "4 are the most: no bend there"
+    assert candidates(["step", "sequence", 2], samples_of(lambda s, p, c: 8_000, most=5)) == ["prefill", "context", 4]
+    assert candidates(["prefill", "hidden"], samples) == ["step", "sequence", "context"]
+    added = [Sample(9_000, 2, 8, 0, 0, 0, 1), Sample(9_000, 1, 3, 0, 0, 0, 1)]
+    assert candidates(["step", "sequence"], added) == ["prefill", "context", 2], "eight in two steps are four in one"
+
+
+def test_a_step_may_come_back():
+    """A flat 8.1 ms up to 300 tokens, then 0.1 a token: a line through all has no step, and the bend brings it back."""
+    samples = [Sample(8_100 + max(0, 100 * (p - 300)), 1, 0, p, 1, 0, 1) for p in range(100, 1_000, 30)]
+    assert fit(samples).terms == pytest.approx({"step": 8_100, "prefill": 100, "hidden": 30_000}, rel=1e-3)
