@@ -59,7 +59,6 @@ def least_deviations(columns, ys, times, residuals):
 
     times: how many times each row counts. residuals: those of a similar fit, to begin with.
     """
-    columns = [list(map(float, column)) for column in columns]  # whole numbers are slower to multiply with
     weights, least = reweighted(times, residuals), None
     for _ in range(ROUNDS):
         weighted = [list(map(mul, weights, column)) for column in columns]
@@ -86,8 +85,7 @@ def left(ys, parts):
 
 def reweighted(times, residuals):
     """What each row weighs in a least squares fit, so that the fit becomes one of least absolute deviations."""
-    sizes = map(abs, residuals)
-    return [count / (size if size > RESOLUTION_US else RESOLUTION_US) for count, size in zip(times, sizes)]
+    return [count / max(abs(residual), RESOLUTION_US) for count, residual in zip(times, residuals)]
 
 
 # --- terms ----------------------------------------------------------------------------------------
@@ -137,22 +135,19 @@ def from_sides(terms, samples, near, steep):
             return fitted([term for term in terms if term != "step"], samples, near)
         if any(cost < 0 for term, cost in costs.items() if isinstance(term, str)):
             return best
-        before, steep = steep, [is_steep(sample, costs) for sample in samples]
-        fit = applied(costs, samples, steep)
+        fit = applied(costs, samples)
         if best and fit.mean_us >= best.mean_us:
             return best
-        best = fit
+        best, before = fit, steep
+        steep = [is_steep(sample, costs) for sample in samples]
         if steep == before:
             return best
     return best
 
 
-def applied(costs, samples, steep=None):
-    """The Fit that these costs are to other samples than those that they were fitted to.
-
-    steep: the side of each sample, if it is known.
-    """
-    steep = steep or [is_steep(sample, costs) for sample in samples]
+def applied(costs, samples):
+    """The Fit that these costs are to other samples than those that they were fitted to."""
+    steep = [is_steep(sample, costs) for sample in samples]
     ys, gaps = [sample.us for sample in samples], [sample.gaps for sample in samples]
     residuals = left(ys, [(costs[term], column(term, samples, steep)) for term in costs])
     return Fit(costs, residuals, RESOLUTION_US + fsum(map(mul, gaps, map(abs, residuals))) / fsum(gaps))

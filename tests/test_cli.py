@@ -304,9 +304,15 @@ def test_ctrl_c_outside_of_main_has_no_traceback(capsys):
 # --- make ---------------------------------------------------------------------------------------------------------
 
 
-def test_make_all_writes_the_eight_files_and_says_each_line(tmp_path):
-    out = tmp_path / "it's a folder"
-    done = make(f"OUT={out}")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """(the folder, the finished process) of `make all`."""
+    out = tmp_path_factory.mktemp("made") / "it's a folder"
+    return out, make(f"OUT={out}")
+
+
+def test_make_all_writes_the_eight_files_and_says_each_line(made):
+    out, done = made
     assert done.returncode == 0
     assert [path.name for path in sorted(out.iterdir())] == sorted(RESULTS)
     for name in RESULTS[:-1]:
@@ -314,8 +320,8 @@ def test_make_all_writes_the_eight_files_and_says_each_line(tmp_path):
     assert [f"Step {number}:" in done.stdout for number in range(1, 9)] == [True] * 8
 
 
-def test_make_all_on_bad_requests_stops_and_loses_nothing(tmp_path):
-    assert make(f"OUT={tmp_path}").returncode == 0
+def test_make_all_on_bad_requests_stops_and_loses_nothing(made, tmp_path):
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
     before = files(tmp_path)
     path = tmp_path / "bad.json"
     path.write_text("[]")
@@ -414,10 +420,10 @@ def wait_for(condition, seconds=30):
         time.sleep(0.01)
 
 
-def test_make_all_again_with_other_requests_writes_everything_again(tmp_path):
+def test_make_all_again_with_other_requests_writes_everything_again(made, tmp_path):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([GOOD] * 40))
-    make(f"OUT={tmp_path / 'out'}")
+    shutil.copytree(made[0], tmp_path / "out")
     shipped = files(tmp_path / "out")
     make(f"OUT={tmp_path / 'out'}", f"REQUESTS={path}")
     assert all(files(tmp_path / "out")[name] != shipped[name] for name in RESULTS if name != "maxseqs.txt")
@@ -446,13 +452,13 @@ def test_make_finds_the_modules_beside_a_script_in_any_environment(tmp_path):
     assert (done.returncode, done.stderr, list(files(tmp_path))) == (0, b"", ["static.txt"])
 
 
-def test_make_clean_takes_the_results_and_nothing_else(tmp_path, monkeypatch):
+def test_make_clean_takes_the_results_and_nothing_else(made, tmp_path, monkeypatch):
     """Not even where CDPATH would lead a cd elsewhere; and what an interrupted run left goes too."""
     monkeypatch.setenv("CDPATH", str(tmp_path))
     (tmp_path / "lb2").mkdir()
     (tmp_path / "lb2" / "static.txt").write_text("another's")
     out = tmp_path / "out"
-    make(f"OUT={out}")
+    shutil.copytree(made[0], out)
     (out / "mine.txt").write_text("mine")
     (out / ".lab.123456").mkdir()
     assert make("clean", f"OUT={out}").returncode == 0 and make("clean").returncode == 0
