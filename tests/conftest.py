@@ -1,6 +1,7 @@
 """The tests heed Ctrl-C wherever they run, and two processes can share them: see tests/run."""
 
 import functools
+import gc
 import signal
 from pathlib import Path
 
@@ -10,6 +11,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    gc.set_threshold(200_000, 50, 100)  # to look for circles among the many numbers of the tests took a tenth of their time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in the background ignore it
 
 
