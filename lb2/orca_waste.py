@@ -26,8 +26,8 @@ RATES_RPS = (1, 2, 4)
 MAX_BATCH = 8
 SLOTS = min(MAX_BATCH, FULL_LENGTH_SLOTS)
 HEADER = ["rate_rps", "batches", "mean_batch", "computed_tokens", "useful_tokens", "waste"]
-FORMULAS = ["computed = B x Pmax + B x (Gmax - 1), summed over batches of B requests. Pmax is the longest prompt of the "
-            "batch, Gmax its longest output.",
+FORMULAS = ["computed = B x Pmax + B x (Gmax - 1), summed over batches of B requests. Pmax is the longest prompt of "
+            "the batch, Gmax its longest output.",
             "useful = P + G - 1, summed over requests of prompt P and output G. waste = 1 - useful / computed."]
 
 

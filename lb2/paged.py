@@ -197,9 +197,9 @@ class Blocks:
 class Scheduler:
     """Decides step after step. It knows no time.
 
-    schedule() decides a step, and update() takes in its results. Synchronous: one after the other. Asynchronous: the next
-    step is decided before the update() of the last one. The code is the same. A token in flight counts as generated, and
-    what a finished request held comes back one step later, because update() comes later.
+    schedule() decides a step, and update() takes in its results. Synchronous: one after the other. Asynchronous: the
+    next step is decided before the update() of the last one. The code is the same. A token in flight counts as
+    generated, and what a finished request held comes back one step later, because update() comes later.
     """
 
     def __init__(self, max_num_seqs, kv_blocks=UNLIMITED, block_size=16, max_num_batched_tokens=UNLIMITED,
@@ -254,7 +254,8 @@ class Scheduler:
         """Preempt from the end of the line until the next tokens of a running request have blocks. Returns the victims.
 
         All victims were admitted after the request, so none was served in this step. The last possible victim is the
-        request itself, so this ends. A victim's step in flight still writes to its blocks, but before any new owner does.
+        request itself, so this ends. A victim's step in flight still writes to its blocks, but before any new owner
+        does.
         """
         victims = []
         while self.memory.blocks(request.computed + tokens) - len(request.blocks) > self.memory.free():

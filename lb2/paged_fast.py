@@ -66,7 +66,7 @@ class Memory:
         return -(-tokens // self.block_size)
 
     def hits(self, position, length):
-        """(pieces (run, first block, end), blocks, blocks that are in use) of the cache that a request can begin with."""
+        """The cache that a request can begin with: pieces (run, first block, end), its blocks, those in use."""
         if self.prefixes is None:
             return (), 0, 0
         limit = (length - 1) // self.block_size
@@ -258,7 +258,8 @@ class Rows:
     def steps_within(self, free, step, chunk):
         """Steps for which so many free blocks surely suffice, if a prompt takes a chunk in each."""
         size = len(self.due)
-        steps = (free - self.count - 1) * size // (self.count + chunk)  # each needs at most one block more than its share
+        # Each row needs at most one block more than its share.
+        steps = (free - self.count - 1) * size // (self.count + chunk)
         if steps < size and not chunk:
             steps = 0
             while steps < size and self.due[(step + steps) % size] <= free:
@@ -275,7 +276,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
              asynchronous=False, clients=None, overhead_us=0):
     """Play all requests in time and return their Schedule: that of paged_time.schedule() with step_us=step_of(costs).
 
-    The parameters are those of paged_time.schedule(); costs is a Costs. Raises BadInput for a request that could never fit.
+    The parameters are those of paged_time.schedule(); costs is a Costs. Raises BadInput for a request that could never
+    fit.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
     play = Play(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,
@@ -283,8 +285,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
                 reserve_full_prompt, asynchronous)
     play.run()
     gaps_us = Counter({gap: times for gap, times in play.gaps_us.items() if times})
-    return Schedule(play.admitted_us, play.first_token_us, play.finished_us, play.step + play.empty_steps, play.peak_running,
-                    gaps_us, play.preemptions, play.resumed_tokens, play.hit_tokens, play.issued_us)
+    return Schedule(play.admitted_us, play.first_token_us, play.finished_us, play.step + play.empty_steps,
+                    play.peak_running, gaps_us, play.preemptions, play.resumed_tokens, play.hit_tokens, play.issued_us)
 
 
 class Play:
@@ -374,7 +376,7 @@ class Play:
         )
 
     def steps_alike(self):
-        """Steps until the next request ends, a prompt has its last chunk, or memory may run out; 0 if one may be admitted."""
+        """Steps until a request ends, a prompt has its last chunk, or memory may run out; 0 if one may be admitted."""
         rows, chunk = self.rows, 0
         if (self.waiting and not self.full()) or (self.flight and self.flight[1]):
             return 0
@@ -419,7 +421,8 @@ class Play:
 
     def add_up(self, steps, step_us, in_cache, growth, coming_us):
         """Step by step, where the time of a step grows with the cache. Returns how many steps were played."""
-        context_us, gaps_us, count, asynchronous = self.costs.context_us, self.gaps_us, self.rows.count, self.asynchronous
+        context_us, gaps_us = self.costs.context_us, self.gaps_us
+        count, asynchronous = self.rows.count, self.asynchronous
         now_us, before_us = self.now_us, self.before_us
         played = 0
         while played < steps and now_us < coming_us:
@@ -473,8 +476,8 @@ class Play:
     def serve_running(self):
         """Take the blocks of all that run; preempt from the end of the line while there are too few.
 
-        Returns (was one preempted, chunk of the half-done prompt). Each row asks for one block, in the order of admission,
-        so when one finds none, none is free.
+        Returns (was one preempted, chunk of the half-done prompt). Each row asks for one block, in the order of
+        admission, so when one finds none, none is free.
         """
         rows, memory = self.rows, self.memory
         preempted = False
@@ -538,7 +541,8 @@ class Play:
             needed = memory.blocks(tokens if self.reserve_full_prompt else computed + chunk) - used
             if needed > memory.free or (not self.chunked_prefill and chunk < tokens - computed):
                 # It stays stuck if the budget was whole, and if no lost hit can let it in.
-                self.stuck = not complete and self.partial is None and (self.reserve_full_prompt or memory.prefixes is None)
+                whole = not complete and self.partial is None
+                self.stuck = whole and (self.reserve_full_prompt or memory.prefixes is None)
                 break
             self.waiting.popleft()
             running += 1

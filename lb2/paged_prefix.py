@@ -72,8 +72,8 @@ def main():
     if tokens is None:
         say(f"No system prompt of up to {LONGEST} tokens makes the median TTFT more than {RATIO} times shorter.")
     else:
-        say(f"The shortest system prompt (a multiple of {BLOCK_SIZE}) that makes the median TTFT more than {RATIO} times "
-            f"shorter has {tokens} tokens.")
+        say(f"The shortest system prompt (a multiple of {BLOCK_SIZE}) that makes the median TTFT more than {RATIO} "
+            f"times shorter has {tokens} tokens.")
 
 
 if __name__ == "__main__":

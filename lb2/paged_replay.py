@@ -62,13 +62,15 @@ def case_of(record):
     prompts = [whole(request, "prompt_tokens", 1, MOST_TOKENS) for request in requests]
     outputs = [whole(request, "output_tokens", 1, MOST_TOKENS) for request in requests]
     if not 1 <= sum(prompts) + sum(outputs) <= MOST_TOKENS:
-        raise ValueError(f"expected requests of up to {MOST_TOKENS:,} tokens in all, found {sum(prompts) + sum(outputs)}")
+        found = sum(prompts) + sum(outputs)
+        raise ValueError(f"expected requests of up to {MOST_TOKENS:,} tokens in all, found {found}")
     arrivals = [whole(request, "arrival_step", 0, MOST_STEPS) for request in requests]
     prefixes = [[] for _ in requests]
     for request, prompt, prefix in zip(requests, prompts, prefixes):
         if request.get("prefix_id") is not None:
             prefix.append((of_type(request, "prefix_id", (str, int)), whole(request, "prefix_tokens", 0, prompt)))
-    limits = [whole(config, key, 1, MOST) for key in ("max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens")]
+    keys = ("max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens")
+    limits = [whole(config, key, 1, MOST) for key in keys]
     switches = [of_type(config, key, bool) for key in ("chunked_prefill", "reserve_full_prompt", "prefix_caching")]
     lines, digest = expected.get("decisions"), expected.get("decisions_sha256")
     if lines is not None and not all(isinstance(line, str) for line in lines):

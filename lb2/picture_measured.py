@@ -26,7 +26,8 @@ def measured_data(servers, rows=None):
     if rows is None:
         rows = [row._asdict() for server in recorded for row in plan_measured.result_of(server).rows]
     mine = [row for row in rows if row["server"] in servers]
-    mine.sort(key=lambda row: (servers.index(row["server"]), row["role"], row["run"], list(NAMES).index(row["measure"])))
+    measures = list(NAMES)
+    mine.sort(key=lambda row: (servers.index(row["server"]), row["role"], row["run"], measures.index(row["measure"])))
     calibrated = {row["run"] for row in mine if row["role"] == "calibrated"}
     drawn = [(row["run"], row["measure"], float(row["measured"]), float(row["predicted"])) for row in mine]
     return drawn, calibrated, recorded[0].noise_percent

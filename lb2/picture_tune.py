@@ -34,7 +34,8 @@ def tune_data(requests, costs=Costs(), target_ms=TARGET_MS, up_to=UP_TO, rows=No
     points = tune_points(requests, costs, up_to, rows)
     answers = None
     if 1 < n <= LONG:
-        orders = (tune.answer_in_random_order(requests, seed, min(up_to, n), target_ms, costs) for seed in range(tune.ORDERS))
+        orders = (tune.answer_in_random_order(requests, seed, min(up_to, n), target_ms, costs)
+                  for seed in range(tune.ORDERS))
         answers = list(progress(orders, tune.ORDERS))
     return target_ms, points, answers, n
 

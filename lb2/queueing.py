@@ -72,8 +72,8 @@ def notice_at_capacity(requests, draws, max_num_seqs, costs):
     capacity = capacity_rps(requests, max_num_seqs, costs)
     waits_us, _ = waits_at(requests, draws, capacity, max_num_seqs, costs)
     mean_ms, p99_ms = sum(waits_us) / len(waits_us) / 1000, percentile(waits_us, 99) / 1000
-    return (f"Capacity is about {capacity:.3g} requests/s, when all {max_num_seqs} slots are busy. At that rate the mean "
-            f"wait is {mean_ms:.0f} ms and the p99 {p99_ms:.0f} ms. Beyond it the queue grows as long as requests "
+    return (f"Capacity is about {capacity:.3g} requests/s, when all {max_num_seqs} slots are busy. At that rate the "
+            f"mean wait is {mean_ms:.0f} ms and the p99 {p99_ms:.0f} ms. Beyond it the queue grows as long as requests "
             f"arrive, so the p99 there is a matter of how long the list is ({n} requests).")
 
 

@@ -42,7 +42,8 @@ dt { color: var(--quiet) } dd { margin: 0; font-variant-numeric: tabular-nums }
   .answer { padding: .7rem 0; border-width: 2px 0; border-radius: 0 }
   img { width: calc(100% + 2rem); max-width: none; margin: 1rem -1rem } table { font-size: .75rem }
   td, th { padding: .15rem .2rem }
-  table.wide { font-size: 11px; width: 100% } .wide th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left;
+  table.wide { font-size: 11px; width: 100% }
+  .wide th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left;
   vertical-align: top; border-bottom: none; padding: .2rem 0 } }
 @media print { :root { color-scheme: light; --paper: #ffffff; --ink: #000000; --quiet: #444444; --line: #999999;
   --badge: #663300 } body { max-width: none; margin: 0; font-size: 11pt } caption { break-after: avoid }

@@ -134,7 +134,8 @@ def main():
     answers = list(progress(orders, ORDERS))
     low, high = min(answers), max(answers)
     found = f"all give {low}" if low == high else f"give {low} to {high}, median {median(answers):g}"
-    say(f"Which requests share the first burst is an accident of the list's order: {ORDERS} random orders of it {found}.")
+    say("Which requests share the first burst is an accident of the list's order: "
+        f"{ORDERS} random orders of it {found}.")
 
 
 if __name__ == "__main__":
