@@ -119,11 +119,13 @@ def test_a_strange_file_name_still_makes_one_line(tmp_path):
 
 @pytest.mark.parametrize("name", ["queueing", "tune"])
 def test_ctrl_c_ends_quietly(tmp_path, name):
+    """Once it reads the requests, from a pipe, the imports are over; then it plays for several seconds."""
     path = tmp_path / "requests.json"
-    path.write_text(json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(20_000)]))
+    os.mkfifo(path)
     command = [sys.executable, str(LAB / f"{name}.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
-    time.sleep(1.0)  # long past the imports; the run itself takes several seconds
+    path.write_text(json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(20_000)]))
+    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 130

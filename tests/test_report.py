@@ -3,6 +3,7 @@
 import base64
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -488,12 +489,14 @@ def test_a_failure_says_so(code, trouble):
 
 
 def test_a_script_that_is_stopped_leaves_no_process(tmp_path):
-    """Its child would write a file after a while."""
-    grandchild = f"import time; time.sleep(0.5); open({str(tmp_path / 'left')!r}, 'w')"
-    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {grandchild!r}]); time.sleep(60)"
-    outcome(python(code), seconds=0.2)
-    time.sleep(0.7)
-    assert not (tmp_path / "left").exists()
+    """It and its child hold the end of a pipe. The pipe is at its end when both have ended."""
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    code = f"import os, time; pipe = open({str(tmp_path / 'pipe')!r}, 'w'); os.fork(); time.sleep(60)"
+    (result,) = outcome(python(code), seconds=0.5)
+    assert result.trouble.startswith("Stopped after 0.5 seconds.")
+    assert select.select([reading], [], [], 20) == ([reading], [], []) and os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def test_the_page_is_written_when_a_part_fails(tmp_path):
