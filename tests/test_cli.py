@@ -12,7 +12,9 @@ import time
 import command_line
 import inputs
 import pytest
-from fixture import LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script, started
+from fixture import (
+    LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make, script, started,
+)
 from forked import run_forked
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}

@@ -2,8 +2,6 @@
 
 import csv
 import re
-import subprocess
-import sys
 from random import Random
 from xml.etree import ElementTree
 
