@@ -54,7 +54,7 @@ INPUTS = {  # name: a function that makes (requests, costs, target)
 @pytest.mark.parametrize("case", INPUTS)
 def test_the_eight_steps(case):
     requests, costs, target_ms = INPUTS[case]()
-    if case not in ("infeasible", "a target of a million"):  # the target is in neither, and the committed ones are of this list
+    if case not in ("infeasible", "a target of a million"):  # no target is in them: test_the_committed_ones has these
         assert_legible(picture_slots.draw_slots(*picture_slots.slots_data(requests, costs)))
         assert_legible(picture_queue.draw_queue(*picture_queue.queue_data(requests, costs)))
     assert_legible(picture_tune.draw_tune(*picture_tune.tune_data(requests, costs, target_ms)))
