@@ -10,12 +10,12 @@ nothing. The Makefile calls this script.
 
 from command_line import LAB, arguments, run  # first: from here on Ctrl-C is quiet
 
+import os
+import runpy
 import shutil
 import signal
-import subprocess
 import sys
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
 
 from inputs import BadInput
 from transaction import SIGNALS, STAGES, move_up, stage_in
@@ -60,7 +60,7 @@ def run_all(args):
             if requests:
                 options.append(f"--requests={requests}")
             for script in args.scripts:
-                status = status_of([sys.executable, str(LAB / f"{script}.py"), f"--out={stage}", *options])
+                status = status_of([str(LAB / f"{script}.py"), f"--out={stage}", *options])
                 if status:
                     sys.exit(status if status > 0 else 128 - status)
                 missing = [name for name in WRITES[script] if not (stage / name).exists()]
@@ -71,21 +71,42 @@ def run_all(args):
 
 
 def status_of(command):
-    """Run a command and return its status. Whatever ends this script ends the command too."""
+    """Run [script, option, ...] in a fork, and return its status. Whatever ends this script ends the fork too.
+
+    A fork, since a new interpreter for each script takes longer to start than most of them to run.
+    """
+    sys.stdout.flush()
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until there is a process that can be ended
-    with subprocess.Popen(command, preexec_fn=partial(as_child, waiting)) as process:
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
-            return process.wait()
-        except BaseException:
-            process.terminate()
-            raise
+    child = os.fork()
+    if not child:
+        play(command, waiting)
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except BaseException:
+        with suppress(ProcessLookupError, ChildProcessError):  # it has just ended by itself
+            os.kill(child, signal.SIGTERM)
+            os.waitpid(child, 0)
+        raise
 
 
-def as_child(waiting):
-    """In a new process: Ctrl-C is for its parent, which ends it; other signals come through again."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+def play(command, waiting):
+    """In a fork: run the script as if it had been started, and end. Ctrl-C is for the parent, which ends the fork."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+        sys.argv = command
+        runpy.run_path(command[0], run_name="__main__")
+        status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)  # run() has flushed what was printed
 
 
 @contextmanager
