@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from forked import run_forked
@@ -65,6 +66,17 @@ def assert_usage(done, name, says):
 def words(text):
     """A text in one line: sentences are printed in lines of at most 100 columns."""
     return " ".join(text.split())
+
+
+def fed(path, text):
+    """Make a named pipe from which the text can be read once; returns the thread that writes it.
+
+    A script that never opens the pipe keeps nobody waiting.
+    """
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=(text,), daemon=True)
+    writer.start()
+    return writer
 
 
 def heed_ctrl_c():

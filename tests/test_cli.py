@@ -6,14 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import command_line
 import inputs
 import pytest
-from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, files, heed_ctrl_c, make,
-                     make_command, script, started)
+from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, fed, files, heed_ctrl_c,
+                     make, make_command, script, started)
 from forked import run_forked
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}
@@ -121,10 +120,10 @@ def test_a_strange_file_name_still_makes_one_line(tmp_path):
 def test_ctrl_c_ends_quietly(tmp_path, name):
     """Once it reads the requests, from a pipe, the imports are over; then it plays for several seconds."""
     path = tmp_path / "requests.json"
-    os.mkfifo(path)
+    writer = fed(path, json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(20_000)]))
     command = [sys.executable, str(LAB / f"{name}.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
-    path.write_text(json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(20_000)]))
+    writer.join(60)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60) == (b"", b"")
@@ -376,11 +375,8 @@ def test_requests_that_change_during_the_run_are_noticed(tmp_path):
 
 def test_requests_from_a_pipe_are_read_once(tmp_path):
     pipe = tmp_path / "requests.json"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=(json.dumps([GOOD] * 3),))
-    writer.start()
+    fed(pipe, json.dumps([GOOD] * 3))
     done = run_steps(LAB, tmp_path / "out", "--requests", pipe)
-    writer.join()
     assert (done.returncode, done.stderr) == (0, "") and sorted(files(tmp_path / "out")) == sorted(RESULTS)
 
 
@@ -391,8 +387,7 @@ def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path, name, options
     texts = {"requests": json.dumps([{**GOOD, "gap": 1.0}] * 20),
              "costs": "prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0"}
     for what, text in texts.items():
-        os.mkfifo(tmp_path / what)
-        threading.Thread(target=(tmp_path / what).write_text, args=(text,)).start()
+        fed(tmp_path / what, text)
     command = [sys.executable, str(LAB / f"{name}.py"), "--out", str(tmp_path / "out"), *options,
                *(f"--{what}={tmp_path / what}" for what in texts)]
     (tmp_path / "copies").mkdir()

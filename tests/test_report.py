@@ -20,7 +20,7 @@ import report_run
 from command_line import say
 from common import percentile, percentile_of_counts
 from cost_model import Costs
-from fixture import LAB, ROOT, SHIPPED, files, heed_ctrl_c, script
+from fixture import LAB, ROOT, SHIPPED, fed, files, heed_ctrl_c, script
 from inputs import BadInput
 from report_blocks import Block, blocks, cells_of, sentences
 from report_jobs import SCRIPTS, badge_of, inputs_of, jobs_of
@@ -74,15 +74,13 @@ def mine(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a folder of mine")
     lab = copied_lab(folder / "project")
     path = folder / "-mine & <yours> \u00e9.json"
-    os.mkfifo(path)
+    fed(path, REQUESTS)
     command = [sys.executable, str(lab / "report.py"), f"--requests={path}", "--out", str(folder / "out"),
                "--target-ttft-ms", "300"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    path.write_text(REQUESTS)
-    printed, complained = child.communicate(timeout=120)
-    assert (child.returncode, complained) == (0, ""), "a refusal is no failure"
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, ""), "a refusal is no failure"
     assert list(files(folder / "out")) == ["report.html"]
-    return (folder / "out" / "report.html").read_text(encoding="ascii"), printed, str(folder)
+    return (folder / "out" / "report.html").read_text(encoding="ascii"), done.stdout, str(folder)
 
 
 def test_the_page_needs_nothing_else(mine):
