@@ -6,12 +6,14 @@ own. What only a new interpreter can show is tested with one: see fixture.starte
 
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
+ENDLESS_S = 120
 OURS = {str(TESTS), str(TESTS.parent / "lb2")}
 
 
@@ -21,6 +23,7 @@ def run_forked(command, cwd):
         child = os.fork()
         if child == 0:
             status = 70  # if something of ours fails here
+            signal.alarm(ENDLESS_S)  # a script that does not end is ended, and the test that runs it fails
             try:
                 status = status_of(command, cwd, out, err)
             finally:
