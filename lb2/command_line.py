@@ -25,6 +25,7 @@ import shutil  # noqa: E402
 import tempfile  # noqa: E402
 import textwrap  # noqa: E402
 import time  # noqa: E402
+from contextlib import suppress  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from inputs import MOST, BadInput, default_requests  # noqa: E402
@@ -139,10 +140,8 @@ def progress(results, total):
 
 def say_first(line):
     """Print a line before the results are written. They will be, even if whoever reads our output has gone."""
-    try:
+    with suppress(BrokenPipeError):
         print(line)
-    except BrokenPipeError:
-        forget_stdout()
 
 
 def say(text):

@@ -96,10 +96,10 @@ class Trials:
 
     def accepted(self, load):
         """Do the trace and all replays meet every target? It stops when that cannot be any more."""
-        return self.trace_meets(load) and self.play_replays(load, 0) == REPLAYS
+        return self.trace_meets(load) and not self.play_replays(load, 0)
 
     def play_replays(self, load, misses=REPLAYS):
-        """How many replays meet the targets, of those that are played until more than so many have missed."""
+        """How many replays miss a target, of those that are played until more than so many have."""
         played = self.replays.setdefault(load, {})
         missed = [seed for seed in played if not played[seed].meets(self.problem.targets)]
         for seed in list(self.suspects):
@@ -112,7 +112,7 @@ class Trials:
                     missed.append(seed)
                     self.suspects.remove(seed)
                     self.suspects.insert(0, seed)
-        return len(played) - len(missed)
+        return len(missed)
 
     def point(self, load):
         played = self.replays.get(load, {})

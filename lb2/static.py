@@ -78,8 +78,9 @@ def print_batches(output_tokens, batch_size, most=8):
         batch = output_tokens[start : start + batch_size]
         util = sum(batch) / (batch_size * max(batch))
         print(f"{start // batch_size:5}  {len(batch):8}  {min(batch):8}  {max(batch):25}  {util:9.4f}")
-    if len(output_tokens) > most * batch_size:
-        print(f"  ... and {-(-len(output_tokens) // batch_size) - most} more batches")
+    left = -(-len(output_tokens) // batch_size) - most  # rounded up
+    if left > 0:
+        print(f"  ... and {left} more batch{'' if left == 1 else 'es'}")
 
 
 def main():

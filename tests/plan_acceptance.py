@@ -85,7 +85,7 @@ def met(kind, rps, targets, seeds, n=N):
     """How many fresh traces meet the targets at this rate, the process's own."""
     trials = Trials(Problem(Server(Costs()), targets, [], [fresh(kind, seed, n) for seed in seeds], 1.0))
     trials.suspects = list(range(len(seeds)))
-    return trials.play_replays(Load(LIMIT, rps))
+    return len(seeds) - trials.play_replays(Load(LIMIT, rps))
 
 
 def main():

@@ -105,6 +105,8 @@ DECIDES = [
     (plan(traffic=first_rows(101)), [NOT_FIRM.format("p99", "101 requests", "the 2 slowest", "500")]),
     (plan(traffic=first_rows(100)), [NOT_FIRM.format("p99", "100 requests", "the slowest one", "500")]),
     (plan(traffic=first_rows(1)), [NOT_FIRM.format("p99", "1 request", "the slowest one", "500")]),
+    (plan(targets=Targets(99.9), traffic=Traffic(Requests([20] * 1001, [3] * 1001), list(range(1001)), None)),
+     [NOT_FIRM.format("p99.9", "1,001 requests", "the 2 slowest", "5,000")]),
     (plan(targets=Targets(99.9)), [NOT_FIRM.format("p99.9", "500 requests", "the slowest one", "5,000")]),
     (plan(targets=Targets(90), traffic=first_rows(50)), []),
     (plan(GOOD._replace(bursts=8)), []),

@@ -327,6 +327,11 @@ def test_loads_that_tell_no_step_are_refused(points):
         plan_summary_fit.fitted(list(map(load_of_point, points)), LIMITS)
 
 
+def test_one_request_of_two_tokens_has_a_tpot(by_hand):
+    loads = [load(1, p50_tpot_ms=8), load(4, p50_tpot_ms=12)._replace(output_tokens=[1, 1, 2], prompt_tokens=[9] * 3)]
+    assert plan_summary_fit.fitted(loads, LIMITS).points == [1, 4]
+
+
 def test_a_throughput_of_single_tokens_tells_a_step(by_hand):
     loads = [load(clients, output=1, throughput_tps=100, p50_ttft_ms=20) for clients in (1, 4)]
     assert plan_summary_fit.fitted(loads, LIMITS).points == [1, 4]

@@ -258,6 +258,15 @@ def test_every_source_goes_through_the_labs_own_format_and_back(tmp_path, what):
         trace.requests, trace.arrivals_us, trace.prefixes, trace.gaps_s)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_the_line_ends_of_every_system(tmp_path, end):
+    path = tmp_path / "requests"
+    for lines in (["arrived_at,num_prefill_tokens,num_decode_tokens", "0,10,1", "1.5,20,2"],
+                  ['{"prompt_tokens": 10, "output_tokens": 1}', '{"prompt_tokens": 20, "output_tokens": 2}']):
+        path.write_bytes("".join(line + end for line in lines).encode())
+        assert load_trace(path).requests == Requests([10, 20], [1, 2])
+
+
 def test_the_first_requests_of_several_runs(tmp_path):
     path = tmp_path / "runs.json"
     path.write_text(lines({**BENCH, "completed": 3}, {"input_lens": [4, 5], "output_lens": [6, 0]}))

@@ -9,8 +9,10 @@ import continuous
 import maxseqs
 import oracle
 import paged_preemption
+import picture_tune
 import pytest
 import queueing
+import static
 import tune
 from common import percentile, percentile_of_counts
 from cost_model import Costs
@@ -195,6 +197,23 @@ def test_what_a_step_says_of_three_requests(tmp_path, command, said):
     path.write_text(json.dumps(THREE))
     step, *options = command.split()
     assert words(script(step, "--requests", path, "--out", tmp_path, *options).stdout) == said
+
+
+@pytest.mark.parametrize("n, last", [
+    (1, "    0         1         7                          7     0.5000"),
+    (16, "    7         2         7                          7     1.0000"),
+    (17, "  ... and 1 more batch"), (18, "  ... and 1 more batch"), (19, "  ... and 2 more batches"),
+])
+def test_eight_batches_are_shown(capsys, n, last):
+    static.print_batches([7] * n, 2)
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
+def test_the_pictures_target_and_curve_are_those_of_step_8(tmp_path):
+    assert (picture_tune.TARGET_MS, picture_tune.UP_TO) == (200, 256)
+    said = words(started("tune", "--help").stdout)
+    assert "p99 time to first token allowed, in ms (default: 200)" in said
+    assert "largest concurrency tried (default: 256, or the number of requests if smaller)" in said
 
 
 def test_what_step_6_says_of_one_rate_and_of_two(tmp_path):
