@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from functools import cache
 
 import orca_workload
@@ -141,6 +142,16 @@ def test_a_picture_without_a_file_is_of_runs_calibrated_anew(results):
     drawn, calibrated, noise_percent = picture_measured.measured_data(("sync",))
     assert calibrated == {"sync_c16"} and noise_percent == RECORDED[2].noise_percent
     assert sorted(drawn) == sorted((row.run, row.measure, row.measured, row.predicted) for row in results["sync"].rows)
+
+
+def test_without_files_the_recorded_servers_are_played_with_their_limits(results, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(plan_measured, "result_of", lambda server, told, costs: results[server.name])
+    monkeypatch.setattr("sys.argv", ["plan_measured.py", "--out", str(tmp_path)])
+    plan_measured.main()
+    assert {row["server"] for row in rows(tmp_path / "measured.csv")} == {"async", "roofline", "sync", "cpu"}
+    said = capsys.readouterr().out
+    for server, limit in (("async", 32), ("roofline", 128), ("sync", 32), ("cpu", 32)):
+        assert re.search(rf"^{server}: costs from \w+, max_num_seqs {limit}, ", said, re.MULTILINE)
 
 
 def test_what_was_measured_is_what_vllm_says_of_it():
