@@ -103,8 +103,7 @@ def main():
         total += FRESH * len(loads)
         kept += good
         print(f"{kind.__name__:10} {100 * good / (FRESH * len(loads)):5.1f} % of {FRESH * len(loads)} fresh traces; "
-              f"accepted "
-              f"{min(loads)} to {max(loads)} (median {sorted(loads)[len(loads) // 2]}) requests/s, "
+              f"accepted {min(loads)} to {max(loads)} (median {sorted(loads)[len(loads) // 2]}) requests/s, "
               f"{traces - len(loads)} without an answer; blocks of {min(blocks)} to {max(blocks)} rows", flush=True)
     print(f"all        {100 * kept / total:5.1f} % of {total}")
 

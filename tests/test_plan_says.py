@@ -72,17 +72,13 @@ def first_rows(n):
 
 NOT_FIRM = "The {} of {} is told by {} of them, so it is not firm. Record {} or more."
 BURSTS = ("Arrivals come in bursts, or long requests in rows, and the slowest requests lie in {} of the trace. It is "
-          "too "
-          "short to know how bad the next day can be: record more. Until then, the answers lie two steps, 10 %, "
-          "below what "
-          "all replays meet.")
+          "too short to know how bad the next day can be: record more. Until then, the answers lie two steps, 10 %, "
+          "below what all replays meet.")
 DECIDES = [
-    (plan(costs_name=None), ["Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no "
-                             "server's: give "
-                             "--costs."]),
+    (plan(costs_name=None), ["Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no server's: "
+                             "give --costs."]),
     (plan(measured_to=(11, 20)), ["Extrapolated: up to 12 sequences run at the answers, and the costs were measured "
-                                  "with "
-                                  "up to 11."]),
+                                  "with up to 11."]),
     (plan(GOOD._replace(closed=answer(clients=6, trace=TRACE._replace(peak_running=13)))),
      ["Extrapolated: up to 13 sequences run at the answers, and the costs were measured with up to 12."]),
     (plan(measured_to=(None, None)), []),
@@ -95,8 +91,7 @@ DECIDES = [
                                    "they are not played. Its lengths are used, in open loop with Poisson arrivals."]),
     (plan(own=None), ["The file has no arrivals with a rate: in open loop, Poisson arrivals are drawn (step 6's)."]),
     (plan(grid=Grid(2_500_000, 60, 31)), ["The arrivals lie on a grid of 2.5 s: 500 requests at 60 moments, up to 31 "
-                                          "at "
-                                          "one. That is the trace's clock, not your users: --spread spreads them "
+                                          "at one. That is the trace's clock, not your users: --spread spreads them "
                                           "evenly."]),
     (plan(grid=Grid(2_500_000, 60, 31), spread=True), ["The arrivals are spread evenly over the 2.5 s of their grid."]),
     (plan(traffic=TRAFFIC._replace(prefixes=[[("a", 16)]] * 500)),
@@ -130,23 +125,19 @@ def test_unlimited_memory_is_said():
     one = plan()
     unlimited = one._replace(problem=one.problem._replace(server=Server(Costs(), 2048, UNLIMITED)))
     assert list(decides(unlimited)) == ["Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is "
-                                        "short "
-                                        "preempts, and is slower."]
+                                        "short preempts, and is slower."]
     assert plan_fields(unlimited.problem, ASKED, ("t", None), 1.0, GOOD)["kv_blocks"] == "unlimited"
 
 
 # --- the answers ------------------------------------------------------------------------------------
 
-OPEN = ("Open loop: 10 requests/s with max_num_seqs 8, 1 times its own rate of 10. p99 TTFT 100 ms (102 to 119), "
-        "TPOT 20 ms "
-        "(22 to 39); 1,230 tokens/s; 98.7 % of the requests meet all targets. In brackets: the range of the middle "
-        "18 of 20 "
-        "replays.")
+OPEN = ("Open loop: 10 requests/s with max_num_seqs 8, 1 times its own rate of 10. p99 TTFT 100 ms (102 to 119), TPOT "
+        "20 ms (22 to 39); 1,230 tokens/s; 98.7 % of the requests meet all targets. In brackets: the range of the "
+        "middle 18 of 20 replays.")
 SLOWER = "If every step takes 10 % longer: 8 requests/s, 20 % less."
 LIMITS = "Requests/s by max_num_seqs: 8: 10, 16: 9.5."
 CLOSED = ("Closed loop: 6 clients with max_num_seqs 16. p99 TTFT 100 ms (102 to 119), TPOT 20 ms (22 to 39); 1,230 "
-          "tokens/s; "
-          "98.7 % of the requests meet all targets. If every step takes 10 % longer: 5 clients.")
+          "tokens/s; 98.7 % of the requests meet all targets. If every step takes 10 % longer: 5 clients.")
 
 
 def test_all_sentences_in_order():
@@ -157,12 +148,10 @@ NO_EDGE = found(point(10.0), best=point(10.0), endless=True)
 ANSWERED = {
     "infeasible": (plan(Answers(TRACE._replace(ttft_ms=1234.0), False)),
                    ["Infeasible: each request alone on the server has a p99 TTFT 1,230 ms and TPOT 20 ms, and that "
-                    "misses a "
-                    "target. No load, no limit and no number of servers can help."]),
+                    "misses a target. No load, no limit and no number of servers can help."]),
     "infeasible, of one token": (plan(Answers(TRACE._replace(ttft_ms=999.0, tpot_ms=None), False)),
-                                 ["Infeasible: each request alone on the server has a p99 TTFT 999 ms, and that "
-                                  "misses a "
-                                  "target. No load, no limit and no number of servers can help."]),
+                                 ["Infeasible: each request alone on the server has a p99 TTFT 999 ms, and that misses "
+                                  "a target. No load, no limit and no number of servers can help."]),
     "no own rate": (plan(own=None), [OPEN.replace(", 1 times its own rate of 10", ""), SLOWER, LIMITS, CLOSED]),
     "another rate": (plan(own=4.0), [OPEN.replace("1 times its own rate of 10", "2.5 times its own rate of 4"), SLOWER,
                                      LIMITS, CLOSED]),
@@ -174,10 +163,9 @@ ANSWERED = {
                        "cliff.",
                  LIMITS, CLOSED]),
     "no edge": (plan(GOOD._replace(open={8: NO_EDGE, 16: NONE})),
-                ["Open loop: no edge found. All loads tried meet the targets, up to the capacity with max_num_seqs "
-                 "8, about "
-                 "50 requests/s. So the targets do not bind, or the trace is too short to show how its line of waiting "
-                 "requests grows.", "Requests/s by max_num_seqs: 8: no edge, 16: none.", CLOSED]),
+                ["Open loop: no edge found. All loads tried meet the targets, up to the capacity with max_num_seqs 8, "
+                 "about 50 requests/s. So the targets do not bind, or the trace is too short to show how its line of "
+                 "waiting requests grows.", "Requests/s by max_num_seqs: 8: no edge, 16: none.", CLOSED]),
     "one limit": (plan(GOOD._replace(open={8: answer(10.0)})), [OPEN, SLOWER, CLOSED]),
     "one alike": (plan(GOOD._replace(alike=(16,))), [OPEN, SLOWER, LIMITS, CLOSED]),
     "two alike": (plan(GOOD._replace(alike=(16, 32))),
@@ -203,9 +191,8 @@ ANSWERED = {
 WITH = "p99 TTFT 100 ms (102 to 119), TPOT 20 ms (22 to 39); 1,230 tokens/s; 98.7 % of the requests meet all targets. "
 SERVERS = {
     "servers": (1, answer(100.0, servers=3), answer(100.0, servers=4),
-                "Servers: 4, of which 1 may be down, for 100 requests/s, each with max_num_seqs 8; requests are "
-                "dealt in "
-                f"turn. {WITH}If every step takes 10 % longer: 5."),
+                "Servers: 4, of which 1 may be down, for 100 requests/s, each with max_num_seqs 8; requests are dealt "
+                f"in turn. {WITH}If every step takes 10 % longer: 5."),
     "none spare": (0, answer(100.0, servers=3), NONE,
                    "Servers: 3, for 100 requests/s, each with max_num_seqs 8; requests are dealt in turn. "
                    f"{WITH}If every step takes 10 % longer: no number is enough."),
@@ -234,9 +221,8 @@ def test_servers_in_words_and_pairs(name):
 def test_targets_of_each_measure_are_named():
     only = plan(targets=Targets(90, 200, INF), answers=GOOD._replace(open={8: answer(10.0)}, closed=NONE))
     assert list(answered(only))[0] == OPEN.replace("p99", "p90").replace(", TPOT 20 ms (22 to 39)", "")
-    assert list(answered(only))[2] == ("Only TTFT has a target: nothing here says how slow the tokens after the "
-                                       "first one "
-                                       "may become.")
+    assert list(answered(only))[2] == ("Only TTFT has a target: nothing here says how slow the tokens after the first "
+                                       "one may become.")
     for more in ({"tpot_ms": 50}, {"itl_ms": 50}, {"e2e_ms": 50}):
         assert not any("Only TTFT" in sentence
                        for sentence in answered(plan(targets=Targets(99, 200, INF)._replace(**more))))
@@ -249,8 +235,7 @@ def test_requests_of_one_token_have_a_throughput_only():
     single = answer(10.0, trace=TRACE._replace(tpot_ms=None, itl_ms=None, throughput_tps=999.4))
     one = plan(GOOD._replace(open={8: single}), targets=Targets(99, INF, 50))
     assert list(answered(one))[0] == ("Open loop: 10 requests/s with max_num_seqs 8, 1 times its own rate of 10. 999 "
-                                      "tokens/s. "
-                                      "In brackets: the range of the middle 18 of 20 replays.")
+                                      "tokens/s. In brackets: the range of the middle 18 of 20 replays.")
 
 
 def test_why_no_load_is_accepted():
@@ -260,12 +245,10 @@ def test_why_no_load_is_accepted():
 
     assert why(point(0.5, meets=False)) == (
         "Open loop: no load is accepted. The trace meets the targets at some, and at none of them do all of its 20 "
-        "replays: "
-        "its bursts, moved closer together, are too much.")
+        "replays: its bursts, moved closer together, are too much.")
     late = point(0.0123, meets=False, trace=TRACE._replace(ttft_ms=200.1, tpot_ms=50.0))
-    assert why(late) == ("Open loop: no load is accepted, down to 0.0123 requests/s: p99 TTFT 200 ms there. Its "
-                         "bursts are too "
-                         "dense even so.")
+    assert why(late) == ("Open loop: no load is accepted, down to 0.0123 requests/s: p99 TTFT 200 ms there. Its bursts "
+                         "are too dense even so.")
     both = point(0.0123, meets=False, trace=TRACE._replace(ttft_ms=1999.0, tpot_ms=51.0))
     words = "Open loop: no load is accepted, down to 0.0123 requests/s: p99 TTFT 2,000 ms and p99 TPOT 51 ms there. "
     two = [0, 0, *TRAFFIC.arrivals_us[2:]]
@@ -274,9 +257,8 @@ def test_why_no_load_is_accepted():
     assert why(both, two, grid=grid)[len(words):].endswith("do not part them: see --spread.")
     assert why(both, two, grid=grid, spread=True)[len(words):].endswith("do not part them.")
     single = point(0.5, meets=False, trace=TRACE._replace(ttft_ms=250.0, tpot_ms=None))
-    assert why(single) == ("Open loop: no load is accepted, down to 0.5 requests/s: p99 TTFT 250 ms there. Its "
-                           "bursts are too "
-                           "dense even so.")
+    assert why(single) == ("Open loop: no load is accepted, down to 0.5 requests/s: p99 TTFT 250 ms there. Its bursts "
+                           "are too dense even so.")
 
 
 # --- a measured run ---------------------------------------------------------------------------------
@@ -286,12 +268,10 @@ def check(measured=TRACE._replace(ttft_ms=110.0, tpot_ms=30.0), **load):
     return Check(measured, point(**load or {"rps": 4.0}))
 
 
-RUN = ("This file is a measured run; at its own 4 requests/s: p99 TTFT 110 ms measured, 100 predicted (replays 102 "
-       "to 119); "
-       "p99 TPOT 30 ms measured, 20 predicted (replays 22 to 39).")
+RUN = ("This file is a measured run; at its own 4 requests/s: p99 TTFT 110 ms measured, 100 predicted (replays 102 to "
+       "119); p99 TPOT 30 ms measured, 20 predicted (replays 22 to 39).")
 OUTSIDE = ("DISAGREEMENT: the measured {} outside the range of the replays. Do not use the answers before you know "
-           "why: other "
-           "costs, other limits, or a machine that drifts.")
+           "why: other costs, other limits, or a machine that drifts.")
 MISSED = "DISAGREEMENT: the run itself missed a target at its own {} requests/s, and the plan allows 10."
 
 
@@ -308,8 +288,7 @@ def test_a_measured_run_in_words():
     single = check(TRACE._replace(ttft_ms=110.0, tpot_ms=None))
     assert words(single) == [RUN.split(";")[0] + ";" + RUN.split(";")[1] + "."]
     assert words(single, targets=Targets(99, INF, 50)) == ["This file is a measured run; at its own 4 requests/s: it "
-                                                           "measured "
-                                                           "nothing that has a target."]
+                                                           "measured nothing that has a target."]
 
 
 def test_a_run_that_missed_its_targets_where_the_plan_allows_more():
@@ -397,9 +376,8 @@ def test_a_plan_without_answers_has_no_numbers():
     problem = Problem(Server(Costs(), 99, 9, False), Targets(99.9, INF, 0.125), [TRAFFIC._replace(prefixes=[[]])], [],
                       1.0, 3)
     same = ("trace=t requests=500 costs=lab percentile=99.9 target_ttft_ms=none target_tpot_ms=0.125 "
-            "target_e2e_ms=none "
-            "target_itl_ms=none scheduling=synchronous max_num_batched_tokens=99 kv_blocks=9 prefix_caching=on "
-            "gateway_clients=3 ")
+            "target_e2e_ms=none target_itl_ms=none scheduling=synchronous max_num_batched_tokens=99 kv_blocks=9 "
+            "prefix_caching=on gateway_clients=3 ")
     for answers, end in ((Answers(TRACE, False), "open=infeasible closed=infeasible\n"),
                          (GOOD._replace(open={8: NONE}, closed=NONE), "open=none closed=none\n"),
                          (GOOD._replace(open={8: NO_EDGE}, closed=NO_EDGE), "open=no_edge closed=no_edge\n")):
@@ -423,8 +401,8 @@ def test_the_rows_of_all_searches():
         "search,steps,max_num_seqs,clients,servers,rps,percentile,ttft_ms,tpot_ms,e2e_ms,itl_ms,ttft_low_ms,"
         "ttft_high_ms,tpot_low_ms,tpot_high_ms,e2e_low_ms,e2e_high_ms,itl_low_ms,itl_high_ms,throughput_tps,goodput,"
         "peak_running,replays,replays_met,meets")
-    times = ("99,100.00,20.00,900.00,25.00,102.00,119.00,22.00,39.00,902.00,919.00,27.00,44.00,1234.50,0.9877,12,20,20,"
-             "true")
+    times = ("99,100.00,20.00,900.00,25.00,102.00,119.00,22.00,39.00,902.00,919.00,27.00,44.00,"
+             "1234.50,0.9877,12,20,20,true")
     assert lines == [
         f"open,1.0,8,,1,10,{times}",
         "open,1.0,8,,1,10.5,99,100.00,20.00,900.00,25.00,,,,,,,,,1234.50,0.9877,12,3,2,false",

@@ -57,15 +57,12 @@ CACHE = "10,000 tokens in the cache add 2.00 ms to a step."
 WAY = "The overhead, from the client to the scheduler and back, is "
 BETWEEN = WAY + "between 2.00 and 4.00 ms; the middle is taken."
 NOT_TOLD = "The overhead, from the client to the scheduler and back, is not told: overhead_ms is 0."
-RESIDUALS = ("41 steps told by 1,234 gaps between tokens, 30 of them with a prefill. Residuals: median size 10.00 %, "
-             "5 to 95 %: "
-             "-18.00 to +18.00 %.")
+RESIDUALS = ("41 steps told by 1,234 gaps between tokens, 30 of them with a prefill. Residuals: median size 10.00 %, 5 "
+             "to 95 %: -18.00 to +18.00 %.")
 ASYNCHRONOUS = ("Scheduler: asynchronous. One overhead explains when 100 % of 50 requests were scheduled if it is "
-                "asynchronous, "
-                "50 % if it is synchronous.")
+                "asynchronous, 50 % if it is synchronous.")
 BEYOND = ("A plan extrapolates for more than 4 sequences at once, for prompts outside 5 to 205 tokens, and for more "
-          "than 40 "
-          "tokens in the cache.")
+          "than 40 tokens in the cache.")
 
 
 def test_all_that_calibrate_says_in_order():
@@ -113,9 +110,8 @@ def test_residuals_without_a_prefill():
 
 
 @pytest.mark.parametrize("agreeing, asynchronous, end", [
-    ((0.0, 0.03), True, "3 % of 50 requests were scheduled if it is asynchronous, 0 % if it is synchronous; a "
-                        "shorter overhead "
-                        "decides."),
+    ((0.0, 0.03), True, "3 % of 50 requests were scheduled if it is asynchronous, 0 % if it is synchronous; a shorter "
+                        "overhead decides."),
     ((0.0, 0.031), True, "3 % of 50 requests were scheduled if it is asynchronous, 0 % if it is synchronous."),
     ((0.9, 0.5), False, "50 % of 50 requests were scheduled if it is asynchronous, 90 % if it is synchronous."),
 ])
@@ -133,20 +129,17 @@ def test_the_scheduler_is_not_told():
 def test_how_far_the_runs_went():
     added = [Sample(9_000, 2, 9, 0, 0, 3_000, 1)]
     assert extrapolates([bench_of(1), bench_of(1, prompt_tokens=[2_000])], calibration(samples=added)) == (
-        "A plan extrapolates for more than 4.5 sequences at once, for prompts outside 5 to 2,000 tokens, and for "
-        "more than "
-        "1,500 tokens in the cache.")
+        "A plan extrapolates for more than 4.5 sequences at once, for prompts outside 5 to 2,000 tokens, and for more "
+        "than 1,500 tokens in the cache.")
     assert extrapolates([bench_of(1)], calibration(samples=[added[0]._replace(cached_tokens=0)])) == \
         "A plan extrapolates for more than 4.5 sequences at once, for prompts outside 5 to 5 tokens."
 
 
 NO_SEQUENCE = "Missing: step_ms_per_sequence is 0, {}. A run with 16 clients, or at half your highest rate, tells it."
 NO_CONTEXT = ("Not told: a cost of the cache. Either it is small, or sequences and cached tokens grew together. Runs "
-              "with long "
-              "and with short prompts tell them apart.")
+              "with long and with short prompts tell them apart.")
 NO_PREFILL = ("Missing: nothing tells prefill_ms_per_token{} A run with --max-concurrency 1 and prompts of several "
-              "lengths tells "
-              "it.")
+              "lengths tells it.")
 ONE_LENGTH = "Missing: a run of one client with another prompt length, to tell prefill from overhead."
 FEW = "Few steps had a prefill: fewer than 30. A longer run tells it better."
 NO_OVERHEAD = "Missing: the overhead. A run with --max-concurrency 1, or one at a rate of its own, tells it."
@@ -182,8 +175,7 @@ def test_what_is_odd_in_a_run():
     assert odd(plain, steps) == []
     assert odd(plain._replace(oddities=["one.", "two."]), steps) == ["r: one.", "r: two."]
     no_starts = ("r has no start times. Its gaps tell a typical step, but not which of them held a prefill, how much "
-                 "was "
-                 "cached, or whether the scheduler is asynchronous.")
+                 "was cached, or whether the scheduler is asynchronous.")
     assert odd(plain._replace(starts_s=None), steps) == [no_starts]
     assert odd(plain._replace(starts_s=None), None) == [
         no_starts, "r says nothing of a step: it has neither start times nor a duration."]
@@ -200,8 +192,7 @@ def test_requests_that_waited_at_the_server():
     ends = [0.12 * (i + 1) for i in range(9)]
     waiting = bench_of(9, starts_s=[0.0] * 9, ttfts_s=[end - 0.02 for end in ends])
     words = ("r: 9 of 9 requests waited at the server, and never more than {} ran together: its max_num_seqs, or its "
-             "memory. "
-             "Their TTFT holds the waiting; it tells no overhead.")
+             "memory. Their TTFT holds the waiting; it tells no overhead.")
     assert odd(waiting, Steps([Sample(10_000, 2, 2, 0, 0, 0, 1)], 9, 1, 0)) == [words.format("1 sequence")]
     assert odd(waiting, Steps(MANY, 9, 1, 0)) == [words.format("4 sequences")]
     assert odd(waiting, Steps([], 9, 1, 0)) == [] and \
@@ -487,8 +478,7 @@ def test_calibrate_needs_a_file_or_a_point(script, tmp_path):
         script(plan_calibrate)
     words = script(plan_calibrate, one_run(tmp_path / "r.json"), "--max-num-seqs", 9, "--kv-tokens", 4_000)
     line = ("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=5 scheduling=asynchronous "
-            "max_num_seqs=9 "
-            "kv_tokens=4000 measured_sequences=1 measured_prompt_tokens=600")
+            "max_num_seqs=9 kv_tokens=4000 measured_sequences=1 measured_prompt_tokens=600")
     assert (tmp_path / "costs.txt").read_text() == line + "\n"
     assert " ".join(words.split()).startswith(f"costs.txt: {line} A step takes 8.00 ms with 1 sequence; the runs had "
                                               f"up to 1 at")
