@@ -75,7 +75,6 @@ def status_of(command):
 
     A fork, since a new interpreter for each script takes longer to start than most of them to run.
     """
-    sys.stdout.flush()
     waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until there is a process that can be ended
     child = os.fork()
     if not child:

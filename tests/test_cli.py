@@ -108,6 +108,9 @@ def test_closed_streams_are_no_traceback(tmp_path):
     command = f'"{sys.executable}" "{LAB}/cost.py" --out "{tmp_path}" >&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "cost.txt").exists()
+    command = f'"{sys.executable}" "{LAB}/labs.py" run static cost --out "{tmp_path}/more" >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and set(files(tmp_path / "more")) == {"static.txt", "cost.txt"}
 
 
 def test_a_strange_file_name_still_makes_one_line(tmp_path):
