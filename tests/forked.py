@@ -23,6 +23,7 @@ def run_forked(command, cwd):
         child = os.fork()
         if child == 0:
             status = 70  # if something of ours fails here
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(ENDLESS_S)  # a script that does not end is ended, and the test that runs it fails
             try:
                 status = status_of(command, cwd, out, err)
