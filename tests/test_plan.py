@@ -376,7 +376,7 @@ def test_jobs_end_in_any_order_and_what_one_refuses_is_raised():
     (signal.SIGKILL, "worker", 2),
 ])
 def test_nothing_is_left_behind(tmp_path, sent, to, status):
-    """A trace that takes minutes. Whoever is ended, no process is left, and no more than one line is said."""
+    """A trace that takes minutes, and each job at least 10 s. Whoever is ended, no process is left, and no more than one line is said."""
     trace = tmp_path / "trace.json"
     trace.write_text(json.dumps(records([300] * 30_000, [300] * 30_000, range(0, 3_000_000, 100))))
     run = script("--requests", trace, "--processes", 3, "--out", tmp_path / "out", preexec_fn=heed_ctrl_c)
@@ -389,10 +389,10 @@ def test_nothing_is_left_behind(tmp_path, sent, to, status):
         os.killpg(run.pid, sent)
     else:
         os.kill(run.pid if to == "plan" else workers[0], sent)
-    out, errors = run.communicate(timeout=30)  # returns when the last process that has the pipes has ended
+    out, errors = run.communicate(timeout=5)  # returns when the last process that has the pipes has ended
     assert run.returncode == status and out == ""
     assert errors.count("\n") == (1 if to == "worker" else 0) and ("ended early" in errors) == (to == "worker")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 5
     while any(map(lives, workers)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(workers) == 2 and not any(map(lives, workers)) and files(tmp_path / "out") == {}
