@@ -14,7 +14,10 @@ import signal
 import subprocess
 import tempfile
 import time
+from functools import partial
 from typing import NamedTuple
+
+from transaction import SIGNALS
 
 POLL_S = 0.02
 
@@ -34,11 +37,17 @@ class Running(NamedTuple):
     left: list  # the job's commands after
 
 
-def start(command, folder, seconds, results, left):
+def start(command, folder, seconds, results, left, running, name):
+    """Start a command and enter it as running[name]. A signal waits until it is entered, so that it can be ended."""
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                               start_new_session=True)
-    return Running(process, out, err, time.monotonic() + seconds, results, left)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                   start_new_session=True,
+                                   preexec_fn=partial(signal.pthread_sigmask, signal.SIG_SETMASK, before))
+        running[name] = Running(process, out, err, time.monotonic() + seconds, results, left)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end(process):
@@ -87,7 +96,7 @@ def play_all(jobs, folder, at_once, seconds):
         while waiting or running:
             while waiting and len(running) < at_once:
                 name, (first, *left) = waiting.pop(0)
-                running[name] = start(first, folder, seconds, [], left)
+                start(first, folder, seconds, [], left, running, name)
             time.sleep(POLL_S)
             for name, job in list(running.items()):
                 late = time.monotonic() > job.ends_s
@@ -96,7 +105,7 @@ def play_all(jobs, folder, at_once, seconds):
                 end(job.process)
                 results = [*job.results, result_of(job, seconds, late)]
                 if job.left:
-                    running[name] = start(job.left[0], folder, seconds, results, job.left[1:])
+                    start(job.left[0], folder, seconds, results, job.left[1:], running, name)
                 else:
                     del running[name]
                     yield name, results

@@ -28,12 +28,15 @@ STAGES = ".lab.*"  # what a run leaves that was killed; make clean removes it
 @contextmanager
 def stage_in(out):
     """A new folder inside the folder out, which is made if missing. Raises OSError, which names out."""
+    waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the folder is sure to be removed again
     try:
         out.mkdir(parents=True, exist_ok=True)
         stage = Path(tempfile.mkdtemp(prefix=".lab.", dir=out))
     except OSError as error:
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
         raise OSError(error.errno, error.strerror, str(out)) from None
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
         yield stage
     finally:
         shutil.rmtree(stage, ignore_errors=True)

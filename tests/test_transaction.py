@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import tempfile
 import threading
 
 import common
@@ -73,6 +74,29 @@ def test_ctrl_c_while_files_are_written_changes_nothing(out):
             (stage / "a.txt").write_text("half")
             signal.raise_signal(signal.SIGINT)
     assert files(out) == as_bytes(OLD) and len(list(out.iterdir())) == 2
+
+
+def test_ctrl_c_while_the_stage_is_made_leaves_none(out, monkeypatch):
+    make = tempfile.mkdtemp
+
+    def interrupted(**options):
+        made = make(**options)
+        signal.raise_signal(signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        with transaction.stage_in(out):
+            raise AssertionError("the signal comes first")
+    assert files(out) == as_bytes(OLD) and len(list(out.iterdir())) == 2
+
+
+def test_signals_come_through_after_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="file"):
+        common.save(tmp_path / "file" / "below", NEW)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_signals_come_through_again_afterwards(out):
