@@ -13,7 +13,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    gc.set_threshold(200_000, 50, 100)  # the search for circles among the tests' many numbers took a tenth of the time
+    gc.disable()  # the search for circles among the many numbers of the tests took a tenth of their time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in the background ignore it
     signal.signal(signal.SIGALRM, endless)  # a loop without end fails its test
 
