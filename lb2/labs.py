@@ -101,7 +101,10 @@ def play(command, waiting):
         runpy.run_path(command[0], run_name="__main__")
         status = 0
     except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        status = ended.code or 0
+        if isinstance(status, str):
+            print(status, file=sys.stderr)
+            status = 1
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

@@ -276,8 +276,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
              asynchronous=False, clients=None, overhead_us=0):
     """Play all requests in time and return their Schedule: that of paged_time.schedule() with step_us=step_of(costs).
 
-    The parameters are those of paged_time.schedule(); costs is a Costs. Raises BadInput for a request that could never
-    fit.
+    The parameters are those of paged_time.schedule(); costs is a Costs. Raises BadInput for a request that never fits.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
     play = Play(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,

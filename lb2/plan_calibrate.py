@@ -16,11 +16,15 @@ between two tokens is a sample of one step, and the client's own times tell what
 A cost enters only if the samples tell it. What is missing is said, and which run would tell it.
 It ignores speculative decoding, prefix caching, and that a server's speed may drift.
 
-Summaries do, too: two loads or more of one server, whose costs are those with which the engine comes
-nearest to their TTFT, TPOT and throughput (plan_summary_fit.py). They are results without
---save-detailed, a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"},
-of which FILE:NAME or FILE:NUMBER chooses one load, or figures: --point "clients=16 prompt=1024
-output=1024 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265", two times or more (rps=5 for an open loop).
+Without the times of each request, summaries of two loads or more of one server will do. Then the
+costs are those with which the engine comes nearest to their TTFT, TPOT and throughput
+(plan_summary_fit.py). A summary is one of these:
+
+    a result of vllm bench serve without --save-detailed
+    a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"}, of which
+        FILE:NAME or FILE:NUMBER chooses one load
+    --point "clients=16 prompt=1024 output=1024 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265", with
+        rps=5 in place of clients for an open loop
 
     python3 lb2/plan_calibrate.py closed_16.json open_5.json    writes costs.txt, for --costs
 """
@@ -37,10 +41,10 @@ from inputs import BadInput
 from plan_bench import load_benches
 from plan_fit import Fit, fit
 from plan_overhead import ENOUGH, Overhead, alone_in, overhead_of
+from plan_samples import Sample, mean_sequences, step_samples, typical_samples
 from plan_summary import is_summary, load_of_point, load_summaries
 from plan_summary_fit import MAX_NUM_SEQS, fitted
 from plan_summary_words import said_of_summaries
-from plan_samples import Sample, mean_sequences, step_samples, typical_samples
 from plan_words import most_sequences, said
 
 BUDGET = 2048  # vLLM's max_num_batched_tokens where nothing else is known

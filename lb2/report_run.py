@@ -17,7 +17,7 @@ import time
 from functools import partial
 from typing import NamedTuple
 
-from transaction import SIGNALS
+from transaction import signals_held
 
 POLL_S = 0.02
 
@@ -37,17 +37,13 @@ class Running(NamedTuple):
     left: list  # the job's commands after
 
 
-def start(command, folder, seconds, results, left, running, name):
-    """Start a command and enter it as running[name]. A signal waits until it is entered, so that it can be ended."""
+def start(command, folder, seconds, results, left, mask):
+    """Start a command with this mask of signals; returns its Running."""
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                   start_new_session=True,
-                                   preexec_fn=partial(signal.pthread_sigmask, signal.SIG_SETMASK, before))
-        running[name] = Running(process, out, err, time.monotonic() + seconds, results, left)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    unmask = partial(signal.pthread_sigmask, signal.SIG_SETMASK, mask)
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                               start_new_session=True, preexec_fn=unmask)
+    return Running(process, out, err, time.monotonic() + seconds, results, left)
 
 
 def end(process):
@@ -96,7 +92,8 @@ def play_all(jobs, folder, at_once, seconds):
         while waiting or running:
             while waiting and len(running) < at_once:
                 name, (first, *left) = waiting.pop(0)
-                start(first, folder, seconds, [], left, running, name)
+                with signals_held() as mask:  # until it is among those that can be ended
+                    running[name] = start(first, folder, seconds, [], left, mask)
             time.sleep(POLL_S)
             for name, job in list(running.items()):
                 late = time.monotonic() > job.ends_s
@@ -105,7 +102,8 @@ def play_all(jobs, folder, at_once, seconds):
                 end(job.process)
                 results = [*job.results, result_of(job, seconds, late)]
                 if job.left:
-                    start(job.left[0], folder, seconds, results, job.left[1:], running, name)
+                    with signals_held() as mask:
+                        running[name] = start(job.left[0], folder, seconds, results, job.left[1:], mask)
                 else:
                     del running[name]
                     yield name, results

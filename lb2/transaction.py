@@ -45,16 +45,24 @@ def stage_in(out):
 def move_up(stage, out):
     """Replace the files of out by those of the stage. Raises BadInput or OSError, and then nothing has changed."""
     names = sorted(path.name for path in stage.iterdir())
-    waiting = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        with locked(out), tempfile.TemporaryDirectory(prefix=".lab.", dir=out, ignore_cleanup_errors=True) as old:
+        with signals_held(), locked(out):
             for name in names:  # looked at under the lock: another run may be moving its files
                 refuse_what_is_no_file(out / name)
-            replace_all(names, stage, out, Path(old))
+            with tempfile.TemporaryDirectory(prefix=".lab.", dir=out, ignore_cleanup_errors=True) as old:
+                replace_all(names, stage, out, Path(old))
     except OSError as error:
         raise OSError(error.errno, error.strerror, error.filename or str(out)) from None
+
+
+@contextmanager
+def signals_held():
+    """Ctrl-C and its like wait meanwhile. Gives the mask of signals from before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield before
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, waiting)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

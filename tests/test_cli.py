@@ -354,6 +354,10 @@ def test_a_step_that_fails_stops_the_run(tmp_path):
     done = run_steps(lab, tmp_path / "out")
     assert done.returncode == 3 and "Step 6" in done.stdout and "Step 8" not in done.stdout
     assert list((tmp_path / "out").iterdir()) == []
+    for ends, error in (("raise ValueError('ours')", "ValueError: ours\n"), ("raise SystemExit('ours')", "ours\n")):
+        (lab / "static.py").write_text(f"{ends}\n")
+        done = run_steps(lab, tmp_path / "out")
+        assert done.returncode == 1 and done.stderr.endswith(error) and list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_step_that_forgets_its_file_is_named(tmp_path):

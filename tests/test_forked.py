@@ -1,5 +1,6 @@
 """A script in a fork ends and speaks as one with an interpreter of its own, and sees nothing of the tests' modules."""
 
+import signal
 import subprocess
 import sys
 
@@ -30,6 +31,13 @@ def test_as_with_an_interpreter_of_its_own(tmp_path, case):
     ours = run_forked(command, tmp_path)
     assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
     assert ours.stderr.splitlines()[-1:] == theirs.stderr.splitlines()[-1:]
+
+
+def test_a_script_without_an_end_is_ended(monkeypatch, tmp_path):
+    monkeypatch.setattr(signal, "alarm", lambda seconds: signal.setitimer(signal.ITIMER_REAL, 0.2))
+    path = tmp_path / "some.py"
+    path.write_text("while True:\n    pass\n")
+    assert run_forked([str(path)], tmp_path).returncode == -signal.SIGALRM
 
 
 def test_modules_are_fresh_and_those_of_the_tests_are_not_there(monkeypatch, tmp_path):

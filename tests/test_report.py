@@ -509,6 +509,30 @@ def test_the_page_is_written_when_a_part_fails(tmp_path):
     assert text.count("Stopped after 0.001 seconds") >= 15
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_an_interrupt_while_a_script_starts_ends_that_script_too(monkeypatch, left):
+    """The first script of a job, or the one after it."""
+    started, popen = [], subprocess.Popen
+
+    def interrupted(*arguments, **options):
+        started.append(popen(*arguments, **options))
+        if len(started) == left + 1:
+            signal.raise_signal(signal.SIGINT)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    commands = [python("pass")] * left + [python("import time; time.sleep(60)")]
+    with pytest.raises(KeyboardInterrupt):
+        list(report_run.play_all({"a": commands}, LAB, 1, 30))
+    assert len(started) == left + 1 and started[-1].poll() == -signal.SIGKILL
+
+
+def test_a_script_starts_with_the_signals_of_the_report():
+    code = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    (result,) = outcome(python(code), seconds=30)
+    assert result.printed == "set()\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_it_and_its_scripts(tmp_path, number):
     child = subprocess.Popen([sys.executable, str(LAB / "report.py"), "--out", str(tmp_path)], stdout=subprocess.PIPE,

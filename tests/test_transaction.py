@@ -1,6 +1,7 @@
 """Result files change together, all of them or none: with a failure and with a signal at each move."""
 
 import errno
+import fcntl
 import os
 import signal
 import tempfile
@@ -134,6 +135,18 @@ def test_an_error_names_the_folder_of_the_user(out, tmp_path, monkeypatch):
     with pytest.raises(OSError) as refused:
         common.save(tmp_path / "file" / "below", NEW)
     assert refused.value.filename == str(tmp_path / "file" / "below")
+
+
+def test_files_move_only_when_no_other_run_moves_its_files(out):
+    other = os.open(out, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    saving = threading.Thread(target=common.save, args=(out, NEW), daemon=True)
+    saving.start()
+    saving.join(0.2)
+    assert saving.is_alive() and files(out) == as_bytes(OLD)
+    os.close(other)
+    saving.join(20)
+    assert files(out) == as_bytes(NEW)
 
 
 def test_two_at_once_never_mix(out):
