@@ -1,6 +1,6 @@
 ## make, make all      the eight steps, in order, on REQUESTS into OUT
-## make STEP           one of them: static continuous compare maxseqs queueing cost tune
-## make orca           the second lab: four demos, and the lecture's numbers beside them (or one: make orca_waste)
+## make STEP           one of them: static continuous compare maxseqs queueing cost tune (static answers steps 1 and 2)
+## make orca           the second lab: four demos, then the lecture's numbers beside them (or one: make orca_waste)
 ## make paged          the third lab: three questions (or one: make paged_prefix)
 ## make calibrate      the fourth lab: a server's costs from its benchmark: OPTIONS='BENCH.json ...'
 ## make plan           the load, the clients and the replicas that meet your targets, for REQUESTS at COSTS
@@ -8,10 +8,11 @@
 ## make pictures       what the labs show, drawn
 ## make report         all of it on one page for REQUESTS, to send on
 ## make grade          check the result files in OUT against REQUESTS, whoever's program wrote them
-## make install        copy the scripts into DIR and run the eight steps there: make install DIR=/root/lb2
+## make install        copy the eight steps into DIR and run them there: make install DIR=/root/lb2
 ## make clean          remove the result files of all labs from OUT
 ## make test           the tests of the lab itself (pytest, put into .venv where it is missing)
 ## make readme         put what the programs print into the pages; make check says what there is stale or broken
+## make size           lines of Python by room, beside the room's budget
 ## make fuzz           damaged files and hostile options for every script, for a minute: OPTIONS='--seconds 600 --seed 7'
 ## make bench          how fast the schedulers are
 ##
@@ -24,6 +25,21 @@
 STEPS = static continuous compare maxseqs queueing cost tune
 DEMOS = orca_waste orca_curves orca_homogeneous orca_reservation orca_lecture
 QUESTIONS = paged_preemption paged_prefix paged_chunked
+SINGLE = $(STEPS) $(DEMOS) $(QUESTIONS) calibrate plan measured pictures report fuzz
+RESULTS = $(addsuffix .txt,static continuous compare maxseqs cost tune costs plan) plan.svg report.html \
+	$(addsuffix .csv,queue tune orca_waste orca_curves orca_slo orca_homogeneous orca_reservation $(QUESTIONS) measured plan)
+
+# A misspelt variable would silently answer for the shipped list, and OPTIONS of several scripts for none of them.
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+UNKNOWN := $(filter-out OUT REQUESTS COSTS OPTIONS PYTHON DIR MAKE% .%,$(GIVEN))
+ifneq ($(UNKNOWN),)
+    $(error No variable $(UNKNOWN) here: see make help)
+endif
+ifneq ($(OPTIONS),)
+    ifneq ($(words $(MAKECMDGOALS)) $(filter-out $(SINGLE),$(MAKECMDGOALS)),1 )
+        $(error OPTIONS are those of one script: make tune OPTIONS='...')
+    endif
+endif
 
 # Names may hold dollar signs, blanks and quotes: make passes them on as they are, and the shell quotes them.
 override OUT := $(value OUT)
@@ -39,32 +55,31 @@ FILE = $(INTO) $${REQUESTS:+--requests="$$REQUESTS"}
 ARGS = $(FILE) $${COSTS:+--costs="$$COSTS"}
 
 .PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) calibrate plan measured pictures report
-.PHONY: grade install clean test readme check fuzz bench help
+.PHONY: grade install clean test readme check size fuzz bench help
 
-all: # labs.py runs scripts in order. Their files move into OUT when all of them are there.
-	@"$$PYTHON" lb2/labs.py run $(STEPS) $(ARGS)
-
-paged:
-	@"$$PYTHON" lb2/labs.py run $(QUESTIONS) $(ARGS)
+all: $(STEPS)
+orca: $(DEMOS)
+paged: $(QUESTIONS)
 
 $(STEPS) $(QUESTIONS) plan pictures report:
 	@"$$PYTHON" lb2/$@.py $(ARGS) $(OPTIONS)
 
-orca $(DEMOS):
+$(DEMOS):
 	@"$$PYTHON" lb2/$@.py $(FILE) $(OPTIONS)
 
 calibrate measured:
-	@"$$PYTHON" lb2/plan_$@.py $(INTO) $(OPTIONS)
+	@"$$PYTHON" lb2/$@.py $(INTO) $(OPTIONS)
 
 grade:
-	@sh tests/run --quiet --no-header -rs --tb=short tests/grade.py
+	@sh tests/run --quiet --no-header -rs --tb=short tests/grader/grade.py
 
 install:
-	@mkdir -p -- "$${DIR:?name a folder: make install DIR=/root/lb2}" && cp lb2/*.py -- "$$DIR" && \
-	"$$PYTHON" "$$DIR/labs.py" run $(STEPS) $${REQUESTS:+--requests="$$REQUESTS"}
+	@mkdir -p -- "$${DIR:?name a folder: make install DIR=/root/lb2}"
+	@for name in common $(STEPS); do cp "lb2/$$name.py" "$$DIR/" || exit; done
+	@for name in $(STEPS); do "$$PYTHON" "$$DIR/$$name.py" $${REQUESTS:+--requests="$$REQUESTS"} || exit; done
 
 clean:
-	@"$$PYTHON" lb2/labs.py clean $(INTO)
+	@cd -- "$${OUT:-lb2}" && rm -rf $(RESULTS) .lab.* my_pictures
 
 test:
 	@sh tests/run
@@ -74,6 +89,9 @@ readme:
 
 check:
 	@"$$PYTHON" tests/readme.py --check
+
+size:
+	@"$$PYTHON" tests/size.py
 
 fuzz:
 	@PYTHONPATH=lb2 "$$PYTHON" tests/fuzz.py $(OPTIONS)

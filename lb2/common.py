@@ -1,29 +1,38 @@
-"""What every step shares: it loads the requests, measures a schedule, and writes result files.
+"""What the steps share: they read requests and costs, measure, write results, and say what is wrong in one line.
 
-    load_requests("requests.json")    -> Requests([140, 83, ...], [294, 152, ...])
-    pairs(total_steps=5036, ...)      -> "total_steps=5036 ...\\n"
-    table(["rps", ...], rows)         -> "rps,...\\n5,...\\n"
-    save(out, {"static.txt": text})   writes every file whole, or none
-    percentile([10, 20, 30], 99)      -> 29.8
-
-It simulates nothing. The times of a Schedule are whole microseconds.
+It simulates nothing, and imports the standard library alone. The clock counts whole microseconds.
 """
 
-import csv
-import io
+import argparse
+import json
+import os
 import statistics
-from bisect import bisect_right
-from itertools import accumulate
+import sys
+import textwrap
+import time
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
-from command_line import say_first
-from sources import load_trace
-from transaction import move_up, stage_in
+LAB = Path(__file__).resolve().parent
+PLACES = (LAB.parent / "fixtures/llms/requests.json", LAB / "requests.json", Path("/opt/fixtures/llms/requests.json"))
+REQUESTS_FILE = next((place for place in PLACES if place.exists()), PLACES[0])
+MOST = 1_000_000_000  # tokens, slots, requests, ms. More is a typing error
+HINT = "; a file of another kind becomes such a list by: python3 lb2/traces.py FILE --convert OUT.json"
+
+
+class BadInput(argparse.ArgumentTypeError):
+    """A mistake in what the user gave us. Its text is the one line that says so."""
+
+
+class Requests(NamedTuple):
+    """Two columns of n counts, each 1..MOST. (Two lists take half the memory and time of n records.)"""
+    prompt_tokens: list
+    output_tokens: list
 
 
 class Schedule(NamedTuple):
     """What a scheduler decided: three columns of n times in microseconds, in list order, and two counts."""
-
     admitted_us: list  # start of the iteration that admitted the request
     first_token_us: list  # end of that iteration
     finished_us: list  # end of the iteration that emitted its last token
@@ -31,49 +40,86 @@ class Schedule(NamedTuple):
     peak_running: int  # the largest number of sequences in one iteration
 
 
+class Costs(NamedTuple):
+    """What an iteration costs, in microseconds. The defaults are the lab's."""
+    prefill_us_per_token: float = 50
+    step_us: float = 8_000
+    step_us_per_sequence: float = 0
+    overhead_us: float = 0  # from the client to the scheduler
+
+    def prefill_us(self, prompt_tokens):
+        """Time to prefill this many prompt tokens."""
+        return round(self.prefill_us_per_token * prompt_tokens)
+
+    def decode_us(self, sequences):
+        """Time of one pass in which each of the sequences emits a token."""
+        return max(1, round(self.step_us + self.step_us_per_sequence * sequences))
+
+
 def load_requests(path, first=None):
-    """The lengths of the first requests of a file, or of all. Raises BadInput or OSError.
+    """The Requests in a JSON list of {"prompt_tokens": 140, "output_tokens": 294}, or the first of them."""
+    try:
+        records = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: expected a JSON list of requests, found no JSON: {error}{HINT}") from None
+    if not isinstance(records, list) or not records:
+        raise BadInput(f"{path}: expected a JSON list of requests, found {json.dumps(records)[:40]}{HINT}")
+    columns = []
+    for field in Requests._fields:
+        values = [record.get(field) if isinstance(record, dict) else None for record in records[:first]]
+        if set(map(type, values)) != {int} or min(values) < 1 or max(values) > MOST:
+            at, bad = next((i, v) for i, v in enumerate(values) if type(v) is not int or not 1 <= v <= MOST)
+            found = f"{json.dumps(bad)[:40]} in {json.dumps(records[at])[:80]}{HINT if bad is None else ''}"
+            raise BadInput(f"{path}: record {at}: {field}: expected a whole number from 1 to {MOST:,}, found {found}")
+        columns.append(values)
+    return Requests(*columns)
 
-    The eight steps ignore when requests arrive. Where a file is more than a plain list, a line says what it is.
-    """
-    trace = load_trace(path, first, timed=False)
-    columns = {"when they arrived": trace.arrivals_us, "what their prompts share": trace.prefixes}
-    ignored = " and ".join(what for what, column in columns.items() if column)
-    if trace.source != "this lab" or ignored or trace.notes:
-        say_first(f"{path.name}: {trace}" + (f"; {ignored} is ignored here" if ignored else ""))
-    return trace.requests
+
+def load_costs(path):
+    """The Costs in a file of key=value, times in ms; it says what else the file has. None: the lab's own."""
+    if path is None:
+        return Costs()
+    words = path.read_text(encoding="utf-8-sig", errors="replace").split()
+    values = dict(word.partition("=")[::2] for word in words)
+    if len(values) < len(words):
+        raise BadInput(f"{path}: expected each key once")
+    keys = [field.replace("_us", "_ms") for field in Costs._fields]
+    costs = Costs(*(round(1000 * number(values.pop(key, ""), 0, f"{path}: {key}: "), 6) for key in keys))
+    if values:
+        say(f"Of the costs, the steps leave out {ascii(', '.join(values))[1:-1]}.")
+    return costs
 
 
-# --- measures -------------------------------------------------------------------------------------
+def number(text, least=1e-6, where="", kind=float):
+    """argparse type: a rate or a time, a number from least to MOST."""
+    try:
+        value = kind(text if text.isascii() and "_" not in text else "")
+        if least <= value <= MOST:
+            return value
+    except ValueError:
+        pass
+    raise BadInput(f"{where}expected a {'whole ' * (kind is int)}number, {least:.7g} to {MOST:,}, found {text[:40]!r}")
+
+
+count = partial(number, least=1, kind=int)  # argparse type: a whole number of sequences, tokens or requests
+
+
+def arguments(docstring):
+    """The parser of a step. The docstring is its --help."""
+    parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=LAB, metavar="DIR", help="where results go (default: the scripts')")
+    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
+                        help="JSON list of prompt_tokens and output_tokens (default: fixtures/llms/requests.json)")
+    parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
+    parser.add_argument("--costs", type=Path, metavar="FILE",
+                        help="a server's costs, from calibrate.py (default: 0.05 ms a prompt token, 8.0 ms a step)")
+    return parser
 
 
 def percentile(values, percent):
     """The percentile (1..99) of one or more numbers, interpolated as numpy.percentile does it."""
-    if len(values) == 1:
-        return values[0]
+    values = values if len(values) > 1 else 2 * values  # of one number, that number
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
-
-
-def percentile_of_counts(counts, percent):
-    """The percentile of the values of a {value: how many times}, at least one in all, without a list of them."""
-    values, total = sorted(counts), sum(counts.values())
-    ends = list(accumulate(counts[value] for value in values))
-    rank, part = divmod((total - 1) * percent, 100)
-    low, high = (values[bisect_right(ends, min(position, total - 1))] for position in (rank, rank + 1))
-    return (low * (100 - part) + high * part) / 100
-
-
-def throughput_tps(requests, schedule):
-    """Output tokens per second, from time 0 to the last finish."""
-    return sum(requests.output_tokens) * 1_000_000 / max(schedule.finished_us)
-
-
-def slot_util(requests, schedule, slots):
-    """The share of the slots of all iterations in which a token was emitted."""
-    return sum(requests.output_tokens) / (slots * schedule.iterations)
-
-
-# --- result files ---------------------------------------------------------------------------------
 
 
 def pairs(**values):
@@ -82,25 +128,53 @@ def pairs(**values):
 
 
 def table(header, rows):
-    """The text of a csv file."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue()
-
-
-def aligned(header, rows):
-    """The same table for people: words flush left, numbers flush right, two spaces between the columns."""
-    justified = []
-    for column in zip(header, *rows):
-        texts = [str(cell) for cell in column]
-        justify = str.ljust if texts[1][:1].isalpha() else str.rjust
-        justified.append([justify(text, max(map(len, texts))) for text in texts])
-    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*justified))
+    """The text of a csv file of names and numbers that need no quotes."""
+    return "".join(",".join(map(str, row)) + "\n" for row in [header, *rows])
 
 
 def save(out, texts):
-    """Write each {name: text} into the folder out, made if missing. Either every file is replaced whole, or none."""
-    with stage_in(out) as stage:
-        for name, text in texts.items():
-            (stage / name).write_text(text, encoding="ascii", errors="backslashreplace", newline="\n")
-        move_up(stage, out)
+    """Write each {name: text} into the folder out, made if missing. Each file is replaced whole, or untouched."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        hidden = out / f".lab.{os.getpid()}.{name}"
+        try:
+            hidden.write_text(text, encoding="ascii", errors="backslashreplace", newline="\n")
+            hidden.replace(out / name)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(out / name)) from None
+        finally:
+            hidden.unlink(missing_ok=True)
+
+
+def progress(results, total):
+    """Pass on results that are computed as they are asked for. On a terminal, count them on stderr."""
+    start_s, watched = time.monotonic(), sys.stderr and sys.stderr.isatty()
+    for done, result in enumerate(results, start=1):
+        yield result
+        left_s = (time.monotonic() - start_s) / done * (total - done)
+        line = f"{done} of {total}, about {left_s:.0f} s to go" if done < total else ""
+        if watched:
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def say(text):
+    """Print sentences in lines as wide as the terminal; 100 columns elsewhere."""
+    width = (os.get_terminal_size().columns or 100) if sys.stdout and sys.stdout.isatty() else 100
+    print(textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False))
+
+
+def run(main):
+    """Run a script's main. A mistake of the user becomes one line and status 2; a mistake of ours, a traceback."""
+    try:
+        try:
+            main()
+        finally:
+            print(end="", flush=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (BadInput, OSError, MemoryError) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds cannot be written, or nobody reads it
+        if not isinstance(error, BrokenPipeError):
+            line = "".join(char if char.isprintable() else "?" for char in str(error) or "there is not enough memory")
+            print(f"{Path(sys.argv[0]).name}: error: {line}", file=sys.stderr)
+            sys.exit(2)

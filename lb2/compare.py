@@ -8,9 +8,8 @@ there at time 0, so this compares capacity (tokens per second), and not latency.
 
 import continuous
 import static
-from command_line import arguments, count, run, say
-from common import load_requests, pairs, save, throughput_tps
-from cost_model import load_costs
+from common import arguments, count, load_costs, load_requests, pairs, run, save, say
+from static import throughput_tps
 
 
 def main():

@@ -22,9 +22,8 @@ Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 s
 
 from heapq import heappop, heappush
 
-from command_line import arguments, count, run, say
-from common import Schedule, load_requests, pairs, save, slot_util, throughput_tps
-from cost_model import Costs, load_costs
+from common import arguments, Costs, count, load_costs, load_requests, pairs, run, save, say, Schedule
+from static import slot_util, throughput_tps
 
 
 def schedule(requests, slots, arrivals_us=None, costs=Costs()):

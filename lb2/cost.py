@@ -14,10 +14,8 @@ it. It ignores that attention takes longer in a longer context.
 A request of 200 prompt tokens and 10 output tokens: 10 ms of prefill, 80 ms of decode.
 """
 
-from command_line import arguments, run, say
-from common import load_requests, pairs, save
+from common import arguments, load_costs, load_requests, pairs, run, save, say
 from continuous import schedule
-from cost_model import load_costs
 
 SLOTS = 16
 

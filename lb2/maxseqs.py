@@ -8,10 +8,9 @@ It ignores memory itself, which the later labs play.
     python3 lb2/maxseqs.py --max-num-seqs 32        writes maxseqs.txt
 """
 
-from command_line import arguments, count, run, say
-from common import load_requests, pairs, save, throughput_tps
+from common import arguments, count, load_costs, load_requests, pairs, run, save, say
+from static import throughput_tps
 from continuous import schedule
-from cost_model import load_costs
 
 
 KV_BLOCKS, BLOCK_TOKENS = 599, 16  # the cache of the third lab: 599 blocks of 16 tokens

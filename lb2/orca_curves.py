@@ -15,11 +15,11 @@ It ignores that the length of an output is not known beforehand: that is the que
 
 from typing import NamedTuple
 
-from command_line import run, say
-from common import aligned, save, table
-from orca_model import ASSUMPTIONS
-from orca_systems import HIGHEST_RPS, at_once_rps, curve, decimals, highest_within, name, peak_rps
-from orca_workload import arguments, chosen_workload
+from common import run, save, say, table
+from running.options import aligned
+from roofline.model import ASSUMPTIONS
+from roofline.systems import HIGHEST_RPS, at_once_rps, curve, decimals, highest_within, name, peak_rps
+from roofline.workload import arguments, chosen_workload
 
 ONE, BATCH, MANY = ("request", 1), ("request", 8), ("iteration", 32)
 SYSTEMS = (ONE, BATCH, ("iteration", 8), ("iteration", 16), MANY)

@@ -11,12 +11,11 @@ lengths.
 
 from typing import NamedTuple
 
-from command_line import run, say
-from common import aligned, save, table
-from inputs import Requests
-from orca_model import ASSUMPTIONS
-from orca_systems import at_once_rps, curve, name, peak_rps
-from orca_workload import Workload, arguments, chosen_workload
+from common import Requests, run, save, say, table
+from running.options import aligned
+from roofline.model import ASSUMPTIONS
+from roofline.systems import at_once_rps, curve, name, peak_rps
+from roofline.workload import Workload, arguments, chosen_workload
 
 LENGTHS = ((32, 32), (256, 256))  # prompt and output tokens
 BATCH, SAME_SLOTS, SAME_LIMIT = ("request", 8), ("iteration", 6), ("iteration", 8)

@@ -17,14 +17,14 @@ import sys
 
 import orca_homogeneous
 import orca_waste
-from command_line import run, say
-from common import aligned
+from common import run, say
+from running.options import aligned
 from orca_curves import BATCH, ONE, RATES_RPS
 from orca_homogeneous import LENGTHS, SAME_LIMIT, equal_lengths
-from orca_model import ASSUMPTIONS
+from roofline.model import ASSUMPTIONS
 from orca_reservation import measure
-from orca_systems import curve, name, peak_rps
-from orca_workload import RECORDED, arguments, chosen_workload, load_workload
+from roofline.systems import curve, name, peak_rps
+from roofline.workload import RECORDED, arguments, chosen_workload, load_workload
 
 LECTURE = (  # what, as printed, unit; in the order of numbers()
     ("waste at 1 request/s", "27", "%"),

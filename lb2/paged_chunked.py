@@ -13,11 +13,12 @@ from when the client sends the request.
 
 from collections import Counter
 
-from command_line import arguments, progress, run, say
-from common import aligned, load_requests, percentile, percentile_of_counts, save, table
-from cost_model import Costs, load_costs
-from paged import UNLIMITED
-from paged_fast import schedule
+from common import load_requests, percentile, progress, run, save, say, table
+from paging.clock import percentile_of_counts
+from running.options import aligned, arguments
+from files.costs import Costs, load_costs
+from paging.scheduler import UNLIMITED
+from paging.fast import schedule
 from queueing import DRAWS, at_rate, unit_arrivals
 
 RPS = 10

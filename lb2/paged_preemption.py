@@ -14,12 +14,13 @@ resumed_tokens counts the tokens that preempted requests had in the cache.
 
 from itertools import product
 
-import paged_fast
-import paged_time
-from command_line import arguments, progress, run, say
-from common import aligned, load_requests, save, table, throughput_tps
-from cost_model import Costs, load_costs
-from paged_time import step_of
+from paging import fast as paged_fast
+from paging import clock as paged_time
+from common import load_requests, progress, run, save, say, table
+from running.options import aligned, arguments
+from static import throughput_tps
+from files.costs import Costs, load_costs
+from paging.clock import step_of
 
 KV_BLOCKS = 599
 BLOCK_SIZE = 16

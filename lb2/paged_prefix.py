@@ -11,11 +11,10 @@ request finds nothing in the cache, and counts too.
 from bisect import bisect_left
 from functools import partial
 
-from command_line import arguments, progress, run, say
-from common import aligned, load_requests, percentile, save, table
-from cost_model import Costs, load_costs
-from inputs import Requests
-from paged_fast import schedule
+from common import load_requests, percentile, progress, Requests, run, save, say, table
+from running.options import aligned, arguments
+from files.costs import Costs, load_costs
+from paging.fast import schedule
 
 BLOCK_SIZE = 16
 SYSTEM_TOKENS = (0, 256, 512, 1024, 2048, 4096)

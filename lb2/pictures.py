@@ -22,24 +22,24 @@ import csv
 import re
 from pathlib import Path
 
-import picture_chunked as chunked
-import picture_curves as curves
-import picture_deadlock as deadlock
-import picture_measured as measured
-import picture_preemption as preemption
-import picture_prefix as prefix
-import picture_queue as queue
-import picture_reservation as reservation
-import picture_slots as slots
-import picture_steps as steps
-import picture_ttft as ttft
-import picture_tune as tune
-import picture_waste as waste
-from command_line import LAB, REQUESTS_FILE, amount, arguments, run, same_file
-from common import load_requests, save
-from cost_model import load_costs
-from inputs import BadInput, read_text
-from orca_workload import RECORDED, load_workload
+from drawing import chunked
+from drawing import curves
+from drawing import deadlock
+from drawing import measured
+from drawing import preemption
+from drawing import prefix
+from drawing import waiting as queue
+from drawing import reservation
+from drawing import slots
+from drawing import steps
+from drawing import ttft
+from drawing import tune
+from drawing import waste
+from common import BadInput, LAB, load_requests, number, REQUESTS_FILE, run, save
+from files.inputs import read_text
+from running.options import arguments, same_file
+from files.costs import load_costs
+from roofline.workload import RECORDED, load_workload
 
 FOLDER = LAB / "pictures"  # committed
 LONG = preemption.LONG
@@ -121,7 +121,7 @@ def is_the_labs(args):
 def main():
     parser = arguments(__doc__, out=FOLDER)
     parser.set_defaults(out=None)
-    parser.add_argument("--target-ttft-ms", type=amount, default=float(tune.TARGET_MS), metavar="MS",
+    parser.add_argument("--target-ttft-ms", type=number, default=float(tune.TARGET_MS), metavar="MS",
                         help=f"the target of tune.svg and ttft.svg, in ms (default: {tune.TARGET_MS})")
     parser.add_argument("--only", nargs="+", metavar="NAME.svg", help="draw these only (default: all)")
     parser.add_argument("--results", type=Path, metavar="DIR",

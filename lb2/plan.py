@@ -1,7 +1,7 @@
 """With my traffic, on my server, at my targets: how much load, which max_num_seqs, how many
 servers?
 
-Plays the requests through the paged scheduler at the costs of a server (plan_calibrate.py) and
+Plays the requests through the paged scheduler at the costs of a server (calibrate.py) and
 looks for the largest load at which every target holds at p99, over all requests. None is dropped.
 
     open loop     requests per second, for each max_num_seqs: the trace's own arrivals, faster or
@@ -23,21 +23,20 @@ vLLM's is. It leaves out noise, and whatever the costs leave out.
 import math
 from argparse import ArgumentTypeError
 
-from command_line import add_time_unit, amount, arguments, count, printable, run, say, whole
-from common import save
-from cost_model import load_costs, load_server
-from inputs import BadInput
-from picture_plan import draw_plan
-from plan_answers import Asked, answers
-from plan_arrivals import grid_of, own_rps, spread
-from plan_engine import LEAST_KV_TOKENS, Server, Targets, Traffic, blocks_of
-from plan_own_run import own_run
-from plan_processes import cores
-from plan_replays import block_rows, by_chance, draws, remembered, replays
-from plan_results import picture_of, plan_fields, plan_json, plan_line, plan_table
-from plan_says import Plan, said
-from plan_trials import Problem
-from sources import load_trace
+from common import BadInput, count, number, run, save, say
+from running.options import add_time_unit, arguments, whole
+from files.costs import load_costs, load_server
+from drawing.plan import draw_plan
+from planning.answers import Asked, answers
+from planning.arrivals import grid_of, own_rps, spread
+from planning.engine import LEAST_KV_TOKENS, Server, Targets, Traffic, blocks_of
+from planning.own_run import own_run
+from running.processes import cores
+from planning.replays import block_rows, by_chance, draws, remembered, replays
+from planning.results import picture_of, plan_fields, plan_json, plan_line, plan_table
+from planning.words import Plan, said
+from planning.trials import Problem
+from files.sources import load_trace
 
 MAX_NUM_SEQS = [8, 16, 32, 64, 128, 256]
 MAX_NUM_BATCHED_TOKENS = 2048
@@ -46,13 +45,13 @@ PERCENTILES = ["50", "90", "95", "99", "99.9"]
 
 def target(text):
     """argparse type: milliseconds, or none."""
-    return math.inf if text == "none" else amount(text)
+    return math.inf if text == "none" else number(text)
 
 
 def percentile(text):
     """argparse type: one of the PERCENTILES."""
     if text not in PERCENTILES:
-        raise ArgumentTypeError(f"expected one of {', '.join(PERCENTILES)}, found {printable(text[:40])}")
+        raise ArgumentTypeError(f"expected one of {', '.join(PERCENTILES)}, found {text[:40]!r}")
     return float(text)
 
 
@@ -82,7 +81,7 @@ def parser():
     parser.add_argument("--up-to", type=count, default=256, metavar="N",
                         help="most clients tried in closed loop (default: 256)")
     parser.add_argument("--replicas", action="store_true", help="how many servers for the trace at its own rate")
-    parser.add_argument("--rps", type=amount, metavar="X", help="how many servers for X requests/s")
+    parser.add_argument("--rps", type=number, metavar="X", help="how many servers for X requests/s")
     parser.add_argument("--spare", type=whole, default=0, metavar="N", help="servers that may be down (default: 0)")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON instead of words")
     parser.add_argument("--processes", type=count, metavar="N",

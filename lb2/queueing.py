@@ -15,10 +15,11 @@ from array import array
 from itertools import accumulate
 from random import Random
 
-from command_line import amount, arguments, count, progress, run, say
-from common import load_requests, percentile, save, table
+from common import (
+    Costs, arguments, count, load_costs, load_requests, number, percentile, progress, run, save, say,
+    table,
+)
 from continuous import schedule
-from cost_model import Costs, load_costs
 
 DRAWS = 20
 
@@ -79,7 +80,7 @@ def notice_at_capacity(requests, draws, max_num_seqs, costs):
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--rps", type=amount, nargs="+", default=[5.0, 10.0, 20.0, 40.0], metavar="RATE",
+    parser.add_argument("--rps", type=number, nargs="+", default=[5.0, 10.0, 20.0, 40.0], metavar="RATE",
                         help="requests per second (default: 5 10 20 40)")
     parser.add_argument("--max-num-seqs", type=count, default=32, metavar="N", help="slots (default: 32)")
     args = parser.parse_args()

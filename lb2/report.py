@@ -19,14 +19,14 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from command_line import LAB, amount, arguments, progress, run
-from common import percentile, save
-from picture_tune import TARGET_MS
-from report_blocks import blocks, sentences
-from report_jobs import GIVEN, MADE, SCRIPTS, badge_of, inputs_of, jobs_of
-from report_page import Section, answer, page
-from report_run import play_all
-from sources import counted
+from common import LAB, number, percentile, progress, run, save
+from running.options import arguments
+from drawing.tune import TARGET_MS
+from reporting.blocks import blocks, sentences
+from reporting.jobs import GIVEN, MADE, SCRIPTS, badge_of, inputs_of, jobs_of
+from reporting.page import Section, answer, page
+from running.side_by_side import play_all
+from files.sources import counted
 
 SECONDS = 300
 
@@ -140,9 +140,9 @@ def stop(signal_number, frame):
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--target-ttft-ms", type=amount, default=float(TARGET_MS), metavar="MS",
+    parser.add_argument("--target-ttft-ms", type=number, default=float(TARGET_MS), metavar="MS",
                         help=f"p99 time to first token allowed, in ms (default: {TARGET_MS})")
-    parser.add_argument("--seconds", type=amount, default=SECONDS, metavar="S",
+    parser.add_argument("--seconds", type=number, default=SECONDS, metavar="S",
                         help=f"the longest that one script may take (default: {SECONDS})")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, stop)  # so that no child outlives us

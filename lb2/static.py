@@ -23,9 +23,7 @@ Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 s
 
 from heapq import heappop, heappush
 
-from command_line import arguments, count, run, say
-from common import Schedule, load_requests, pairs, save, slot_util, throughput_tps
-from cost_model import Costs, load_costs
+from common import Costs, Schedule, arguments, count, load_costs, load_requests, pairs, run, save, say
 
 
 def schedule(requests, slots, arrivals_us=None, costs=Costs()):
@@ -68,6 +66,16 @@ def schedule(requests, slots, arrivals_us=None, costs=Costs()):
         while running and running[0][0] == iteration:
             finished_us[heappop(running)[1]] = now_us
     return Schedule(admitted_us, first_token_us, finished_us, iteration, peak_running)
+
+
+def throughput_tps(requests, result):
+    """Output tokens per second, from time 0 to the last finish."""
+    return sum(requests.output_tokens) * 1_000_000 / max(result.finished_us)
+
+
+def slot_util(requests, result, slots):
+    """The share of the slots of all iterations in which a token was emitted."""
+    return sum(requests.output_tokens) / (slots * result.iterations)
 
 
 def print_batches(output_tokens, batch_size, most=8):

@@ -16,11 +16,11 @@ from collections import Counter
 from pathlib import Path
 from statistics import fmean, pstdev
 
-from command_line import add_time_unit, count, run
-from common import percentile, save
-from inputs import FIELDS
-from source_table import table_of_sources
-from sources import load_trace
+from common import count, percentile, run, save
+from running.options import add_time_unit
+from files.inputs import FIELDS
+from files.source_table import table_of_sources
+from files.sources import load_trace
 
 
 def summary(trace):

@@ -20,11 +20,10 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from command_line import amount, arguments, count, progress, run, say
-from common import load_requests, pairs, percentile, save, table, throughput_tps
+from common import Costs, Requests, arguments, count, load_costs, load_requests, number
+from common import pairs, percentile, progress, run, save, say, table
+from static import throughput_tps
 from continuous import schedule
-from cost_model import Costs, load_costs
-from inputs import Requests
 
 ORDERS = 20
 
@@ -103,7 +102,7 @@ def throughput_words(points, target_ms):
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--target-ttft-ms", type=amount, default=200.0, metavar="MS",
+    parser.add_argument("--target-ttft-ms", type=number, default=200.0, metavar="MS",
                         help="p99 time to first token allowed, in ms (default: 200)")
     parser.add_argument("--up-to", type=count, default=256, metavar="N",
                         help="largest concurrency tried (default: 256, or the number of requests if smaller)")

@@ -2,7 +2,7 @@
 
 import random
 
-import paged_time
+from paging import clock as paged_time
 
 
 def token_times_us(requests, log):

@@ -10,13 +10,13 @@ from time import process_time
 
 import orca_curves
 import orca_homogeneous
-import orca_iteration
+from roofline import iteration_level as orca_iteration
 import orca_oracle
-import orca_request
+from roofline import request_level as orca_request
 import orca_reservation
-import orca_stall
+from roofline import stall as orca_stall
 import orca_waste
-from orca_workload import RECORDED, load_workload
+from roofline.workload import RECORDED, load_workload
 
 DEMOS = (orca_waste, orca_curves, orca_homogeneous, orca_reservation)
 

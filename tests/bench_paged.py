@@ -9,11 +9,11 @@ import statistics
 import time
 from random import Random
 
-import paged
-import paged_time
-import paged_fast
-from cost_model import Costs
-from inputs import Requests
+from paging import scheduler as paged
+from paging import clock as paged_time
+from paging import fast as paged_fast
+from files.costs import Costs
+from common import Requests
 
 
 def visit_everybody(requests, max_num_seqs, budget):

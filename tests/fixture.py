@@ -9,19 +9,18 @@ import threading
 from pathlib import Path
 
 from forked import run_forked
-from labs import FIRST
-from sources import load_trace
+from common import load_requests
 
 ROOT = Path(__file__).resolve().parent.parent
 LAB = ROOT / "lb2"
 SHIPPED = ROOT / "fixtures" / "llms" / "requests.json"
-STEPS = list(FIRST)
-RESULTS = [name for names in FIRST.values() for name in names]
+STEPS = ["static", "continuous", "compare", "maxseqs", "queueing", "cost", "tune"]
+RESULTS = ["static.txt", "continuous.txt", "compare.txt", "maxseqs.txt", "queue.csv", "cost.txt", "tune.txt", "tune.csv"]
 
 
 def shipped():
     """The Requests of the shipped file."""
-    return load_trace(SHIPPED).requests
+    return load_requests(SHIPPED)
 
 
 def script(name, *arguments, cwd=ROOT):

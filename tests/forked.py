@@ -14,7 +14,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 ENDLESS_S = 120
-OURS = {str(TESTS), str(TESTS.parent / "lb2")}
+OURS = (str(TESTS), str(TESTS.parent / "lb2"))
 
 
 def run_forked(command, cwd):
@@ -45,9 +45,9 @@ def status_of(command, cwd, out, err):
     os.dup2(err.fileno(), 2)
     sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
     os.chdir(cwd)
-    for name in [name for name, module in sys.modules.items() if folder_of(module) in OURS]:
+    for name in [name for name, module in sys.modules.items() if (getattr(module, "__file__", None) or "").startswith(OURS)]:
         del sys.modules[name]
-    sys.argv, sys.path = command, [os.path.dirname(command[0]), *(path for path in sys.path if path not in OURS)]
+    sys.argv, sys.path = command, [os.path.dirname(command[0]), *(path for path in sys.path if not path.startswith(OURS))]
     status = 0
     try:
         runpy.run_path(command[0], run_name="__main__")
@@ -62,7 +62,3 @@ def status_of(command, cwd, out, err):
     sys.stdout.flush()
     sys.stderr.flush()
     return status
-
-
-def folder_of(module):
-    return os.path.dirname(getattr(module, "__file__", None) or "")

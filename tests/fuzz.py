@@ -32,11 +32,11 @@ from copy import deepcopy
 from pathlib import Path
 from random import Random
 
-import command_line
+from running import command_line
 import labs
 import report
-from report_run import Result
-from sources import load_trace
+from running.side_by_side import Result
+from files.sources import load_trace
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = ROOT / "fixtures" / "public"
@@ -45,8 +45,8 @@ MEMORY = 1 << 30
 SCRIPTS = {  # script: how often it is taken
     "static": 8, "continuous": 8, "compare": 8, "maxseqs": 8, "queueing": 4, "cost": 20, "tune": 4, "labs": 0.2,
     "orca_waste": 3, "orca_curves": 2, "orca_homogeneous": 2, "orca_reservation": 3, "orca_lecture": 1, "orca": 0.5,
-    "paged": 10, "paged_preemption": 4, "paged_prefix": 4, "paged_chunked": 3, "plan": 8, "plan_calibrate": 16,
-    "plan_measured": 8, "pictures": 8, "report": 4, "traces": 20,
+    "paged": 10, "paged_preemption": 4, "paged_prefix": 4, "paged_chunked": 3, "plan": 8, "calibrate": 16,
+    "measured": 8, "pictures": 8, "report": 4, "traces": 20,
 }
 HOSTILE = [
     None, True, False, 0, 1, -1, 2, 0.5, 1e-320, -0.0, 1e9, 1_000_000_000, 1_000_000_001, 1e308, 1e309, 10**400, -(10**400),
@@ -309,12 +309,12 @@ def options_of(random, parser, files, name):
     if name == "pictures":
         words += ["--only", random.choice(("steps.svg", "slots.svg", "queue.svg", "tune.svg", "ttft.svg", "waste.svg",
                                            "deadlock.svg", "prefix.svg", "chunked.svg"))]
-    if name == "plan_measured":
+    if name == "measured":
         runs = files[random.choice(("runs", "runs", "summaries"))]
         words += ["--predict", random.choice(runs) + random.choice(("", "", "", ":c2", ":1", ":7", ":"))]
         words += ["--costs", random.choice(files["costs"])] if random.random() < 0.5 else [
             "--calibrate", random.choice(runs), random.choice(runs)]
-    summed = name == "plan_calibrate" and random.random() < 0.4
+    summed = name == "calibrate" and random.random() < 0.4
     if summed:
         words += random.choices(files["summaries"], k=random.randrange(4))
         for _ in range(random.randrange(4)):
@@ -329,7 +329,7 @@ def options_of(random, parser, files, name):
             words += ["--results", "results"] if random.random() < 0.7 else []
         elif kind:
             often = 1 if kind in ("requests", "cases") or not flag else 0.3
-            if random.random() < often and not (name == "plan_measured" and kind != "requests"):
+            if random.random() < often and not (name == "measured" and kind != "requests"):
                 words += [*flag, random.choice(files[kind] if random.random() < 0.95 else PATHS)]
         elif flag and flag != ["--help"] and random.random() < 0.06:
             value = random.choice({"--out": PATHS, "--convert": CONVERTED}.get(flag[0], OPTIONS))

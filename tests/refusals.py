@@ -54,7 +54,7 @@ def reached(tests):
     with tempfile.TemporaryDirectory() as folder:
         copy, log = Path(folder) / "project", Path(folder) / "log"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
-        with open(copy / "lb2" / "inputs.py", "a", encoding="utf-8") as file:
+        with open(copy / "lb2" / "files/inputs.py", "a", encoding="utf-8") as file:
             file.write(WRITTEN_DOWN.format(log=str(log)))
         log.touch()
         command = ["sh", str(copy / "tests" / "run"), "-q", *(str(copy / "tests" / Path(test).name) for test in tests)]

@@ -1,0 +1,1 @@
+"""From a benchmark to a server's costs."""

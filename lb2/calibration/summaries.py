@@ -1,0 +1,299 @@
+"""What did a benchmark measure, if only a summary of it is left?
+
+    load_summaries("sweep.json")       -> [Load(name="c16", prompt_tokens=[...], clients=16, figures={...}), ...]
+    load_summaries("sweep.json:c16")   -> the load of that name; sweep.json:3 is the third
+    load_of_point("clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265")
+    predicted_figures(load, costs, server) -> the same figures, as the engine plays that load
+
+It reads a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"},
+results of vllm bench serve without --save-detailed (sglang's, too), and detailed results, which it
+sums up.
+
+What a summary does not say is assumed, and said: all requests have the mean lengths, and an open
+loop without arrival times has random ones at its rate (a Poisson process, always the same draw).
+"""
+
+from math import fsum
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import NamedTuple
+
+from paging import fast as paged_fast
+from common import BadInput, MOST, percentile, Requests
+from files.inputs import json_records, read_text, shown
+from paging.clock import percentile_of_counts
+from files.benchmarks import bench_name, load_benches
+from planning.engine import BLOCK_SIZE, blocks_of
+from files.readers import is_number
+from files.sources import counted
+
+FIGURES = {  # as the tables call it: in a list of summaries, in a vLLM result
+    "p50_ttft_ms": ("p50_ttft", "median_ttft_ms"),
+    "mean_ttft_ms": ("mean_ttft", "mean_ttft_ms"),
+    "p99_ttft_ms": ("p99_ttft", "p99_ttft_ms"),
+    "p50_tpot_ms": ("p50_tpot", "median_tpot_ms"),
+    "mean_tpot_ms": ("mean_tpot", "mean_tpot_ms"),
+    "p99_tpot_ms": ("p99_tpot", "p99_tpot_ms"),
+    "p50_itl_ms": ("p50_itl", "median_itl_ms"),
+    "p99_itl_ms": ("p99_itl", "p99_itl_ms"),
+    "throughput_tps": ("tps", "output_throughput"),
+}
+MOST_REQUESTS = 1_000_000  # of a load of which only means are known
+WAVES, LEAST_REQUESTS = 10, 100  # requests of a point that does not say how many: so many for each client
+SEED = 0  # of arrivals that are not known
+
+
+class Load(NamedTuple):
+    """One run of a benchmark: what was sent, and what the client measured."""
+
+    name: str
+    prompt_tokens: list  # n requests
+    output_tokens: list
+    arrivals_us: list  # n whole microseconds; in closed loop, those of the first requests count
+    clients: int  # of a closed loop; None in an open loop
+    figures: dict  # name in FIGURES: what was measured
+    oddities: list  # sentences for the reader
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def is_summary(path):
+    """Does a file hold summaries only, or does FILE:NAME choose one of its loads? Raises OSError."""
+    path, name = chosen(path)
+    if name is not None:
+        return True
+    try:
+        records = list(json_records(path, read_text(path)))
+    except BadInput:  # whoever reads it for its requests says what is wrong
+        return False
+    return bool(records) and all(map(is_list_entry, records)) or any(map(is_result, records))
+
+
+def chosen(path):
+    """(file, name or None) of FILE or FILE:NAME, if FILE is one."""
+    text = str(path)
+    if not Path(text).exists():
+        for at in (at for at, letter in enumerate(text) if letter == ":"):
+            if Path(text[:at]).is_file():
+                return Path(text[:at]), text[at + 1 :]
+    return Path(text), None
+
+
+def is_list_entry(record):
+    return isinstance(record, dict) and "measured" in record
+
+
+def is_result(record):
+    """Is it a result of vLLM or sglang without its requests?"""
+    return isinstance(record, dict) and "output_throughput" in record and not record.get("input_lens")
+
+
+def load_summaries(path):
+    """The Loads of a file, or the one that FILE:NAME chooses, by its name or its number from 1.
+
+    Raises BadInput or OSError.
+    """
+    path, name = chosen(path)
+    loads = loads_of(path)
+    if name is None:
+        return loads
+    found = [load for load in loads if load.name == name]
+    if not found and name.isdecimal() and 1 <= int(name) <= len(loads):
+        found = [loads[int(name) - 1]]
+    if len(found) != 1:
+        raise BadInput(f"{path}: expected a load's name or its number from 1 to {len(loads)}, found {name[:40]}; its "
+                       f"loads are {', '.join(load.name for load in loads)}")
+    return found
+
+
+def loads_of(path):
+    """All Loads of a file."""
+    text = read_text(path)
+    if text.lstrip()[:1] in ("[", "{"):
+        records = list(json_records(path, text))
+        if records and all(map(is_list_entry, records)):
+            return [load_of_entry(f"{path}: load {number}", record, number) for number, record in enumerate(records, 1)]
+        if records and all(map(is_result, records)):
+            name = bench_name(path)
+            names = [name] if len(records) == 1 else [f"{name}-{number}" for number in range(1, len(records) + 1)]
+            return [load_of_result(f"{path}: run {number}", record, name)
+                    for number, (name, record) in enumerate(zip(names, records), 1)]
+    return [load_of_bench(bench) for bench in load_benches(path)]
+
+
+def load_of_entry(where, record, number):
+    """The Load of an entry of a list of summaries."""
+    prompts, outputs = (tokens_of(where, record, key) for key in ("prompt", "output"))
+    clients, arrivals = record.get("clients"), record.get("arrivals_ms")
+    if len(prompts) != len(outputs):
+        raise BadInput(f"{where}: expected as many output as prompt lengths, found {len(outputs)} and {len(prompts)}")
+    if clients is not None and not is_count(clients):
+        raise BadInput(f"{where}: clients: expected a whole number or null, found {shown(clients)}")
+    if clients is None or arrivals is not None:
+        arrivals = arrivals_us(where, arrivals, len(prompts))
+    else:
+        arrivals = list(range(len(prompts)))
+    if not isinstance(record["measured"], dict):
+        raise BadInput(f"{where}: measured: expected an object, found {shown(record['measured'])}")
+    figures = figures_of(where, record["measured"], 0)
+    order = sorted(range(len(prompts)), key=arrivals.__getitem__)
+    prompts, outputs, arrivals = ([column[i] for i in order] for column in (prompts, outputs, arrivals))
+    return Load(str(record.get("name", number)), prompts, outputs, arrivals, clients, figures, [])
+
+
+def tokens_of(where, record, key):
+    """A list of lengths."""
+    values = record.get(key)
+    if not isinstance(values, list) or not values or not all(map(is_count, values)):
+        raise BadInput(f"{where}: {key}: expected a list of tokens from 1 to {MOST:,} for each request, "
+                       f"found {shown(values)}")
+    return values
+
+
+def is_count(value):
+    return type(value) is int and 1 <= value <= MOST
+
+
+def arrivals_us(where, arrivals_ms, count):
+    """Arrival times from the first on."""
+    if not isinstance(arrivals_ms, list) or len(arrivals_ms) != count or not all(map(is_number, arrivals_ms)) or \
+            not all(-MOST <= ms <= MOST for ms in arrivals_ms):
+        raise BadInput(f"{where}: arrivals_ms: expected {count} times in ms, or clients, found {shown(arrivals_ms)}")
+    first = min(arrivals_ms)
+    return [round(1000 * (ms - first)) for ms in arrivals_ms]
+
+
+def figures_of(where, measured, place):
+    """{name: figure} of what was measured. place: 0 with the names of a list of summaries, 1 with vLLM's."""
+    figures = {}
+    for name, keys in FIGURES.items():
+        value = measured.get(keys[place])
+        if value is None or (value == 0 and name != "throughput_tps"):
+            continue
+        if not is_number(value) or not 0 < value <= MOST:
+            raise BadInput(f"{where}: {keys[place]}: expected a number above 0, found {shown(value)}")
+        figures[name] = value
+    if not figures:
+        raise BadInput(f"{where}: expected figures such as {FIGURES['p50_ttft_ms'][place]} and "
+                       f"{FIGURES['throughput_tps'][place]}, found none")
+    return figures
+
+
+def load_of_result(where, record, name):
+    """The Load of a result of vllm bench serve, or sglang's, without its requests."""
+    count = record.get("completed") or record.get("num_prompts")
+    if not is_count(count) or count > MOST_REQUESTS:
+        raise BadInput(f"{where}: completed: expected 1 to {MOST_REQUESTS:,} requests, found {shown(count)}")
+    means = []
+    for key in ("total_input_tokens", "total_output_tokens"):
+        if not is_count(record.get(key)) or record[key] < count:
+            raise BadInput(f"{where}: {key}: expected a token or more for each request, found {shown(record.get(key))}")
+        means.append(round(record[key] / count))
+    clients, rate = record.get("max_concurrency"), record.get("request_rate", "inf")
+    rate = float("inf") if rate in (None, "inf", "Infinity") else rate
+    if clients is not None and not is_count(clients):
+        raise BadInput(f"{where}: max_concurrency: expected a whole number or null, found {shown(clients)}")
+    if rate != float("inf") and not (is_number(rate) and 1e-6 <= rate <= MOST):
+        raise BadInput(f"{where}: request_rate: expected requests per second or inf, found {shown(rate)}")
+    figures = figures_of(where, record, 1)
+    return load_of_means(name, count, *means, clients if rate == float("inf") else None, rate, figures)
+
+
+def load_of_means(name, count, prompt, output, clients, rate, figures):
+    """The Load of requests of which only the mean lengths are known, and not when they arrived."""
+    each = f"each of {count:,} requests has {prompt:,} prompt and {output:,} output tokens"
+    oddities = [f"only mean lengths are known: {each}."]
+    arrivals = list(range(count))
+    if clients is None and rate < float("inf"):
+        random, now_s, arrivals = Random(SEED), 0.0, []
+        for _ in range(count):
+            arrivals.append(round(1e6 * now_s))
+            now_s += random.expovariate(rate)
+        oddities.append(f"its arrivals are not known: random ones at {rate:g} requests per second are played.")
+    return Load(name, [prompt] * count, [output] * count, arrivals, clients, figures, oddities)
+
+
+def load_of_bench(bench):
+    """The Load of a run whose requests are known, one by one."""
+    if not bench.closed and bench.starts_s is None:
+        raise BadInput(f"{bench.name}: an open loop without start times cannot be played")
+    arrivals = list(range(len(bench.ttfts_s))) if bench.closed else [round(1e6 * start) for start in bench.starts_s]
+    pairs = zip(bench.itls_s, bench.output_tokens)
+    tpots_ms = [1000 * fsum(itls) / (output - 1) for itls, output in pairs if output > 1]
+    gaps_ms = [1000 * gap for itls in bench.itls_s for gap in itls]
+    ttfts_ms = [1000 * ttft for ttft in bench.ttfts_s]
+    gaps = {f"p{percent}_itl_ms": percentile(gaps_ms, percent) for percent in (50, 99) if gaps_ms}
+    tps = {"throughput_tps": sum(bench.output_tokens) / bench.duration_s} if bench.duration_s else {}
+    figures = statistics_of("ttft", ttfts_ms) | statistics_of("tpot", tpots_ms) | gaps | tps
+    return Load(bench.name, bench.prompt_tokens, bench.output_tokens, arrivals, bench.clients if bench.closed else None,
+                {name: figure for name, figure in figures.items() if figure > 0}, bench.oddities)
+
+
+def statistics_of(what, values_ms):
+    """The median, the mean and the 99th percentile, by their names."""
+    if not values_ms:
+        return {}
+    return {f"p50_{what}_ms": percentile(values_ms, 50), f"mean_{what}_ms": fmean(values_ms),
+            f"p99_{what}_ms": percentile(values_ms, 99)}
+
+
+# --- figures on the command line ------------------------------------------------------------------
+
+
+def load_of_point(text):
+    """The Load of --point "clients=16 prompt=1024 output=1024 p50_ttft_ms=..". Raises BadInput."""
+    where, values = f"--point {text[:60]}", {}
+    known = [*("clients", "rps", "requests", "prompt", "output"), *FIGURES, "tps"]
+    for pair in text.split():
+        key, _, value = pair.partition("=")
+        name = "throughput_tps" if key == "tps" else key
+        if key not in known or name in values:
+            raise BadInput(f"{where}: expected each of {', '.join(known)} at most once, found {pair[:40]}")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise BadInput(f"{where}: {key}: expected a number, found {value[:40]}") from None
+        if not 1e-6 <= values[name] <= MOST:
+            raise BadInput(f"{where}: {key}: expected a number from 0.000001 to {MOST:,}, found {value[:40]}")
+        if key in ("clients", "requests", "prompt", "output") and not values[name].is_integer():
+            raise BadInput(f"{where}: {key}: expected a whole number, found {value[:40]}")
+    missing = [key for key in ("prompt", "output") if key not in values]
+    if missing or ("clients" in values) == ("rps" in values):
+        raise BadInput(f"{where}: expected prompt, output, and either clients or rps, found "
+                       f"{', '.join(values) or 'nothing'}")
+    figures = {name: values[name] for name in FIGURES if name in values}
+    if not figures:
+        raise BadInput(f"{where}: expected figures such as p50_ttft_ms, p50_tpot_ms and tps, found none")
+    clients = int(values["clients"]) if "clients" in values else None
+    count = int(values.get("requests", max(LEAST_REQUESTS, WAVES * (clients or 0))))
+    if count > MOST_REQUESTS:
+        raise BadInput(f"{where}: expected at most {MOST_REQUESTS:,} requests, found {count:,}; give requests=")
+    name = counted(clients, "client") if clients else f"{values['rps']:g}/s"
+    return load_of_means(name, count, int(values["prompt"]), int(values["output"]), clients, values.get("rps"), figures)
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+def predicted_figures(load, costs, server):
+    """The FIGURES of a load as the engine plays it. server: its Server, all limits but kv_tokens known.
+
+    Raises BadInput.
+    """
+    schedule = paged_fast.schedule(
+        Requests(load.prompt_tokens, load.output_tokens), server.max_num_seqs, load.arrivals_us, costs,
+        kv_blocks=blocks_of(server.kv_tokens), block_size=BLOCK_SIZE,
+        max_num_batched_tokens=server.max_num_batched_tokens, asynchronous=server.asynchronous,
+        clients=load.clients, overhead_us=costs.overhead_us,
+    )
+    ttfts_ms = [(first - issued) / 1000 for first, issued in zip(schedule.first_token_us, schedule.issued_us)]
+    tpots_ms = [(last - first) / 1000 / (output - 1) for last, first, output
+                in zip(schedule.finished_us, schedule.first_token_us, load.output_tokens) if output > 1]
+    figures = statistics_of("ttft", ttfts_ms) | statistics_of("tpot", tpots_ms)
+    if schedule.gaps_us:
+        gaps_us = schedule.gaps_us
+        figures |= {f"p{percent}_itl_ms": percentile_of_counts(gaps_us, percent) / 1000 for percent in (50, 99)}
+    seconds = max(schedule.finished_us) / 1e6
+    return figures | {"throughput_tps": sum(load.output_tokens) / seconds}

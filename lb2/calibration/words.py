@@ -1,0 +1,148 @@
+"""What does a calibration mean, how good is it, and which run would make it better? In plain words.
+
+    for sentence in said(benches, found, budget_told): say(sentence)
+"""
+
+from statistics import median
+
+from common import percentile
+from calibration.overhead import AS_GOOD, ENOUGH, queued_in, times_of
+from files.sources import counted
+
+FEW = 30  # samples with a prefill, below which more are asked for
+
+
+def said(benches, found, budget_told):
+    """The sentences that explain a Calibration. budget_told: the user named the server's token budget."""
+    parts = [meaning(found), [residuals(found)], oddities(benches, found, budget_told), [scheduler(found)],
+             [extrapolates(benches, found)], missing(benches, found)]
+    return [sentence for part in parts for sentence in part]
+
+
+def meaning(found):
+    """What each cost says."""
+    costs = found.costs
+    most = most_sequences(found)
+    shown = sorted({1, 8, 32, round(most)}) if "sequence" in found.fit.terms else [round(most)]
+    steps = ", ".join(f"{costs.decode_us(number) / 1000:.2f} ms with {number}" for number in shown)
+    yield f"A step takes {steps} {'sequence' if shown == [1] else 'sequences'}; the runs had up to {most:.3g} at once."
+    if costs.prefill_us_per_token:
+        each_us = costs.prefill_us_per_token
+        yield f"A prompt token adds {each_us / 1000:.4g} ms: {1e6 / each_us:,.0f} tokens/s of prefill" + \
+            WHENCE[found.prefill_from]
+    if costs.hidden_us:
+        free = costs.hidden_us / costs.prefill_us_per_token
+        yield f"Of a prefill {costs.hidden_us / 1000:.2f} ms are hidden: the first {free:.0f} prompt tokens of a " \
+              "step cost nothing."
+    if costs.context_us_per_token:
+        yield f"10,000 tokens in the cache add {10 * costs.context_us_per_token:.2f} ms to a step."
+    overhead = found.overhead
+    if found.prefill_from == "one length" or not (overhead.us or overhead.high_us):
+        yield "The overhead, from the client to the scheduler and back, is not told: overhead_ms is 0."
+    elif overhead.alone >= ENOUGH or overhead.asynchronous is None:
+        yield f"The overhead, from the client to the scheduler and back, is {overhead.us / 1000:.2f} ms: the median " \
+              f"of {counted(overhead.alone, 'request')} that found the server empty."
+    else:
+        yield f"The overhead, from the client to the scheduler and back, is between {overhead.low_us / 1000:.2f} and " \
+              f"{overhead.high_us / 1000:.2f} ms; the middle is taken."
+
+
+WHENCE = {
+    "gaps": ".",
+    "ttft": ", told by the TTFTs of requests that found the server empty.",
+    "one length": ", if all of a TTFT beside the step is prefill: one prompt length cannot tell it from the overhead.",
+    "excess": ", roughly: without start times only the mean gap tells it, which exceeds the median one.",
+}
+
+
+def residuals(found):
+    """How far the samples are from the fit."""
+    percents = [100 * residual / sample.us for residual, sample in zip(found.fit.residuals_us, found.samples)]
+    spread = [percentile(percents, percent) for percent in (5, 95)]
+    gaps = sum(steps.gaps for steps in found.steps if steps)
+    with_prefill = sum(sample.prefills > 0 for sample in found.samples)
+    size = median(map(abs, percents))
+    return f"{len(percents):,} steps told by {gaps:,} gaps between tokens, {with_prefill:,} of them with a prefill. " \
+           f"Residuals: median size {size:.2f} %, 5 to 95 %: {spread[0]:+.2f} to {spread[1]:+.2f} %."
+
+
+def oddities(benches, found, budget_told):
+    """What is odd in each run."""
+    for bench, steps in zip(benches, found.steps):
+        for sentence in bench.oddities:
+            yield f"{bench.name}: {sentence}"
+        if bench.starts_s is None:
+            yield f"{bench.name} has no start times. Its gaps tell a typical step, but not which of them held a " \
+                  "prefill, how much was cached, or whether the scheduler is asynchronous."
+        if steps is None:
+            yield f"{bench.name} says nothing of a step" + \
+                (": it has neither start times nor a duration." if bench.starts_s is None else ": it has no gaps.")
+            continue
+        if steps.every > 1:
+            yield f"{bench.name} has {steps.gaps:,} gaps; those of every {steps.every}. request are used."
+        if steps.preemptions:
+            yield f"{bench.name}: {counted(steps.preemptions, 'time')} a request got nothing while others got " \
+                  "tokens: the KV cache was short, and it was preempted. Give --kv-tokens to plan and measured."
+        queued = len(queued_in(times_of(bench))) if bench.starts_s and steps.samples else 0
+        if queued:
+            most = max(round(sample.sequences / sample.steps) for sample in steps.samples)
+            yield f"{bench.name}: {queued} of {len(bench.ttfts_s)} requests waited at the server, and never more " \
+                  f"than {counted(most, 'sequence')} ran together: its max_num_seqs, or its memory. Their TTFT holds " \
+                  "the waiting; it tells no overhead."
+    largest = max(sample.prompt_tokens / max(1, sample.prefills) for sample in found.samples)
+    if not budget_told and largest > found.budget / 2:
+        cut = f"Steps look as if prompts were cut in chunks of {found.budget}" if found.budget < 2048 else \
+            f"A step is taken to hold at most {found.budget} tokens"
+        yield f"{cut}; --max-num-batched-tokens tells it better."
+
+
+def scheduler(found):
+    """Which scheduler fits better."""
+    overhead = found.overhead
+    if overhead.asynchronous is None:
+        return "Scheduler: not told by these runs; taken to be asynchronous, vLLM's default."
+    synchronous, asynchronous = (f"{100 * share:.0f} %" for share in overhead.agreeing)
+    name = "asynchronous" if overhead.asynchronous else "synchronous"
+    close = abs(overhead.agreeing[0] - overhead.agreeing[1]) <= AS_GOOD
+    end = "; a shorter overhead decides." if close else "."
+    return f"Scheduler: {name}. One overhead explains when {asynchronous} of {overhead.bounded} requests were " \
+           f"scheduled if it is asynchronous, {synchronous} if it is synchronous{end}"
+
+
+def extrapolates(benches, found):
+    """Where a plan leaves what was measured."""
+    prompts = [tokens for bench in benches for tokens in bench.prompt_tokens]
+    cached = max(sample.cached_tokens / sample.steps for sample in found.samples)
+    beyond = f", and for more than {cached:,.0f} tokens in the cache" if cached else ""
+    return f"A plan extrapolates for more than {most_sequences(found):.3g} sequences at once, for prompts outside " \
+           f"{min(prompts):,} to {max(prompts):,} tokens{beyond}."
+
+
+def missing(benches, found):
+    """What the runs cannot tell, and the run that would."""
+    terms, samples = found.fit.terms, found.samples
+    levels = {round(sample.sequences / sample.steps) for sample in samples}
+    if "sequence" not in terms:
+        why = "the runs have one number of sequences" if len(levels) == 1 else "steps did not grow with the sequences"
+        yield f"Missing: step_ms_per_sequence is 0, {why}. A run with 16 clients, or at half your highest rate, " \
+              "tells it."
+    if "context" not in terms:
+        yield "Not told: a cost of the cache. Either it is small, or sequences and cached tokens grew together. " \
+              "Runs with long and with short prompts tell them apart."
+    if found.prefill_from in ("nothing", "excess"):
+        yield "Missing: nothing tells prefill_ms_per_token" + \
+            (", and it is 0: plans are too hopeful." if found.prefill_from == "nothing" else " well.") + \
+            " A run with --max-concurrency 1 and prompts of several lengths tells it."
+    elif found.prefill_from == "one length":
+        yield "Missing: a run of one client with another prompt length, to tell prefill from overhead."
+    elif found.prefill_from == "gaps" and sum(sample.prefills > 0 for sample in samples) < FEW:
+        yield f"Few steps had a prefill: fewer than {FEW}. A longer run tells it better."
+    overhead = found.overhead
+    if found.prefill_from != "one length" and overhead.alone < ENOUGH and \
+            (overhead.asynchronous is None or overhead.high_us - overhead.low_us > 2000):
+        yield "Missing: the overhead. A run with --max-concurrency 1, or one at a rate of its own, tells it."
+
+
+def most_sequences(found):
+    """The most sequences that emitted a token in one step of the runs."""
+    return max(sample.sequences / sample.steps for sample in found.samples)

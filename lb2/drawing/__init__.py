@@ -1,0 +1,1 @@
+"""SVG: pieces, scales, labels, and one file for each picture."""

@@ -1,0 +1,1 @@
+"""What is read: requests, traces, benchmark results, costs."""

@@ -1,0 +1,101 @@
+"""When did requests arrive: in which order, on a grid, or as a server answered?
+
+    in_order([30, 10, 20])                       -> [1, 2, 0]
+    since_first_us([1.5, 2.0], "s")              -> [0, 500000]
+    grid_us([0, 0, 3_000_000, 9_000_000])        -> 3000000
+    closed_loop_clients(starts, latencies, ...)  -> 16
+"""
+
+from itertools import accumulate, islice
+from math import fsum, gcd
+from operator import le
+from statistics import median
+
+from files.readers import UNITS, is_number
+
+GRID_US = 10_000  # arrivals that are multiples of so much or more were rounded, if some are equal
+ENDLESS_RPS = 1e6  # a request rate from here on means: send at once
+BUSY = 0.8  # of a closed loop's clients: the share that has a request under way, at least
+AT_ONCE = 0.1  # of the longest latency: the time in which clients send their first requests, at most
+
+
+def in_order(times):
+    """The positions of the times in order; equal ones keep the order of the list."""
+    if all(map(le, times, islice(times, 1, None))):
+        return range(len(times))
+    return sorted(range(len(times)), key=times.__getitem__)
+
+
+def since_first_us(times, unit):
+    """Times in some unit, in whole microseconds from the first."""
+    start, in_second = times[0], UNITS[unit]
+    if in_second > 1_000_000:  # whole numbers of a smaller unit: divided, they are exact
+        return [round((time - start) / (in_second // 1_000_000)) for time in times]
+    return [round((time - start) * (1_000_000 // in_second)) for time in times]
+
+
+def grid_us(arrivals_us):
+    """The step of the grid on which arrivals lie, in us; None if they lie on none.
+
+    They do if at least every 20th comes at the same moment as one before, and all are multiples of
+    the same 10 ms or more. They also do if there are at most half as many moments as arrivals. Then
+    the step is the median time between moments.
+    """
+    moments = sorted(set(arrivals_us))
+    n = len(arrivals_us)
+    if len(moments) < 3 or len(moments) * 20 > n * 19:
+        return None
+    step = gcd(*moments)
+    if step >= GRID_US:
+        return step
+    return median(b - a for a, b in zip(moments, moments[1:])) if 2 * len(moments) <= n else None
+
+
+def limits_of(run):
+    """(limit of the client, request rate, duration in s) of a run; None for what it does not say."""
+    if not isinstance(run, dict):
+        return None, None, None
+    limit, rate, duration_s = run.get("max_concurrency"), run.get("request_rate"), run.get("duration")
+    rate = float("inf") if rate == "inf" else rate
+    return (
+        limit if type(limit) is int and limit > 0 else None,
+        rate if type(rate) in (int, float) else None,
+        duration_s if is_number(duration_s) and duration_s > 0 else None,
+    )
+
+
+def closed_loop_clients(starts, latencies, limit, rate, duration_s):
+    """How many clients sent their next request when their last one ended; None: nobody waited.
+
+    In a closed loop, as many requests as there are clients are under way until the last one is sent.
+    The mean number under way tells that (Little's law). A limit that was not reached was a cap, and
+    no number of clients.
+
+    starts, latencies: n times in one unit; starts may be empty, and a latency None, if unknown.
+    limit: requests that the client let be under way, or None. rate: requests per second; endless
+    if the client sent whatever the limit let through; None if unknown. duration_s: or None.
+    """
+    n, endless = len(latencies), rate is not None and rate >= ENDLESS_RPS
+    if rate is not None and not endless:
+        return None
+    known = [latency for latency in latencies if latency is not None]
+    if limit is None and not endless:  # the file does not say how the load was made
+        limit = most_under_way(starts, latencies) if starts and len(known) == n else n
+        if n < max(10, 3 * limit):
+            return None
+    clients = min(limit or n, n)
+    if not starts or len(known) < n:  # N clients who never pause need at most sum / N + the longest
+        longest = max(known, default=0)
+        busy = (fsum(known) + (n - len(known)) * longest) / clients + longest
+        return clients if not known or duration_s is None or duration_s <= 1.1 * busy else None
+    first, last = min(starts), max(starts)
+    if n <= clients:
+        return n if last - first <= AT_ONCE * max(latencies) else None
+    under_way = fsum(min(latency, last - start) for start, latency in zip(starts, latencies)) / (last - first or 1)
+    return clients if under_way >= BUSY * clients else None
+
+
+def most_under_way(starts, latencies):
+    """The largest number of requests that were under way at one moment."""
+    ends = [(start + latency, -1) for start, latency in zip(starts, latencies)]
+    return max(accumulate(change for _, change in sorted([*ends, *((start, 1) for start in starts)])))

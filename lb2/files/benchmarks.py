@@ -1,0 +1,138 @@
+"""What did a benchmark measure, request by request?
+
+    load_benches("closed_16.json.gz")
+        -> [Bench(name="closed_16", prompt_tokens=[140, 83, ...], ttfts_s=[0.0451, ...], ...)]
+
+It reads the results of files/source_table.py that hold, for each request, a TTFT (time to first token)
+and the gaps between tokens. One file may hold several runs. Each becomes a Bench of its own.
+Results that hold only means are refused, and the message says what is missing.
+"""
+
+from math import fsum
+from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple
+
+from files.arrivals import closed_loop_clients, limits_of, most_under_way
+from common import BadInput
+from files.inputs import read_text, shown
+from files.readers import UNITS, is_number
+from files.sources import counted, left_out_words, placed, recognised, rows_of
+
+ROLE_CHUNK_S = 1e-3  # an empty chunk with the role comes before the first token, by some microseconds
+MOST_S = 1e9  # a duration. More is another unit
+
+
+class Bench(NamedTuple):
+    """One run of a benchmark: n requests in the order in which they were sent. Times in seconds."""
+
+    name: str
+    prompt_tokens: list
+    output_tokens: list
+    starts_s: list  # when each was sent, from the first on; None where the file does not say
+    ttfts_s: list
+    itls_s: list  # n lists of gaps between tokens
+    duration_s: float  # of the whole run; None where the file does not say
+    clients: int  # of a closed loop; None in an open loop
+    closed: bool  # each client sent its next request when its last one ended
+    max_concurrency: int  # most requests that the client let be under way; None: no limit
+    failed: int  # requests left out, because they failed
+    oddities: list  # sentences for the reader
+
+
+def load_benches(path):
+    """The runs in a benchmark's result, in the file's order. Raises BadInput or OSError."""
+    sources, _, runs = recognised(path, read_text(path))
+    source = sources[0]
+    if not source.gaps:
+        has = f"only {source.mean}, a mean for each request" if source.mean else "no times of tokens"
+        raise BadInput(f"{path}: it holds {has} ({source.name}). A fit needs the TTFT and every gap between tokens")
+    name = bench_name(path)
+    names = [name] if len(runs) == 1 else [f"{name}-{number}" for number in range(1, len(runs) + 1)]
+    return [bench_of(place, name, source, run) for name, (place, run) in zip(names, placed(path, runs))]
+
+
+def bench_of(path, name, source, run):
+    """The Bench of one run."""
+    rows = rows_of(path, source, run, measured=True)
+    requests, silent = measured_requests(path, source, rows)
+    if not requests:
+        raise BadInput("; ".join([f"{path}: no request in it has an output token", *left_out_words(rows.left_out)]))
+    if rows.times:
+        requests.sort(key=lambda request: request[0])
+    starts, prompts, outputs, ttfts_s, itls_s = (list(column) for column in zip(*requests))
+    starts_s = [(start - starts[0]) / UNITS[source.unit] for start in starts] if rows.times else None
+    latencies_s = [ttft + fsum(gaps) for ttft, gaps in zip(ttfts_s, itls_s)]
+    limit, rate, duration_s = limits_of(run)
+    if isinstance(run, dict):
+        check_run(path, run, latencies_s, [*ttfts_s, *[0.0] * silent])
+    if duration_s is None and starts_s:
+        duration_s = max(map(float.__add__, starts_s, latencies_s))
+    unknown = [] if starts_s else [None] * (silent + len(rows.left_out))
+    clients = closed_loop_clients(starts_s or [], latencies_s + unknown, limit, rate, duration_s)
+    oddities = [f"{words}: the load that they made is not known." for words in left_out_words(rows.left_out)]
+    if silent:
+        oddities.append(f"{counted(silent, 'request')} completed without a token: left out, for want of a TTFT.")
+    if starts_s and limit and not clients and most_under_way(starts_s, latencies_s) >= limit:
+        oddities.append(f"The client's limit of {limit} was reached: some requests were sent later than they were due.")
+    lumped = sum(len(gaps) != output - 1 for output, gaps in zip(outputs, itls_s))
+    if lumped:
+        oddities.append(f"{lumped} of {counted(len(outputs), 'request')} have other than output - 1 gaps: "
+                        "their tokens did not come one at a time.")
+    return Bench(name, prompts, outputs, starts_s, ttfts_s, itls_s, duration_s, clients, clients is not None, limit,
+                 len(rows.left_out), oddities)
+
+
+def measured_requests(path, source, rows):
+    """([(start, prompt, output, TTFT in s, gaps in s), ...], how many completed without a token)."""
+    requests, silent = [], 0
+    starts = rows.times or [None] * len(rows.prompts)
+    for start, prompt, output, ttft, gaps in zip(starts, rows.prompts, rows.outputs, rows.ttfts, rows.gaps):
+        if not output:
+            silent += 1
+            continue
+        where = f"{path}: the request of {prompt} and {output} tokens at position {len(requests) + silent}"
+        if source.clock:
+            ttft, gaps = since(where, start, gaps)
+        gaps = [] if gaps is None and output == 1 else gaps
+        in_second = UNITS[source.latency_unit]
+        if not is_list_of_times([ttft]) or not is_list_of_times(gaps):
+            raise BadInput(f"{where}: expected a TTFT and a list of gaps between tokens, found {shown([ttft, gaps])}")
+        ttft, gaps = ttft / in_second, [gap / in_second for gap in gaps]
+        if len(gaps) == output and gaps[0] < min(ROLE_CHUNK_S, median(gaps) / 10):
+            ttft, gaps = ttft + gaps[0], gaps[1:]
+        requests.append((start, prompt, output, ttft, gaps))
+    return requests, silent
+
+
+def since(where, start, clock):
+    """(TTFT, gaps) of a request whose tokens came at these times."""
+    if start is None or not isinstance(clock, list) or not clock or not all(map(is_number, clock)):
+        found = shown([start, clock])
+        raise BadInput(f"{where}: expected a start and the times at which its tokens came, found {found}")
+    return clock[0] - start, [later - earlier for earlier, later in zip(clock, clock[1:])]
+
+
+def is_list_of_times(values):
+    return isinstance(values, list) and all(is_number(value) and 0 <= value < MOST_S for value in values)
+
+
+def check_run(path, run, latencies_s, ttfts_s):
+    """Refuse a run whose own figures say that its times are not what they should be."""
+    duration_s, limit, mean_ttft_ms = run.get("duration"), run.get("max_concurrency"), run.get("mean_ttft_ms")
+    if duration_s is not None and not (is_number(duration_s) and 0 < duration_s < MOST_S):
+        raise BadInput(f"{path}: duration: expected seconds, found {shown(duration_s)}")
+    if limit is not None and not (type(limit) is int and limit > 0):
+        raise BadInput(f"{path}: max_concurrency: expected a whole number of clients or null, found {shown(limit)}")
+    if duration_s is not None and max(latencies_s) > 1.01 * duration_s:
+        took = f"a request took {max(latencies_s):.6g} s in a run of {duration_s:.6g} s"
+        raise BadInput(f"{path}: {took}: are its times in milliseconds?")
+    if is_number(mean_ttft_ms) and mean_ttft_ms > 0 and not 0.1 < 1000 * fmean(ttfts_s) / mean_ttft_ms < 10:
+        ratio = 1000 * fmean(ttfts_s) / mean_ttft_ms
+        raise BadInput(f"{path}: its ttfts are {ratio:.4g} times its own mean_ttft_ms: are they in seconds?")
+
+
+def bench_name(path):
+    """closed_01.json.gz -> closed_01, in characters that any terminal and any file can hold."""
+    name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
+    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)

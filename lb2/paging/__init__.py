@@ -1,0 +1,1 @@
+"""The paged scheduler: its decisions, its clock, its fast twin, and vLLM's recordings."""

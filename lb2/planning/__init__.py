@@ -1,0 +1,1 @@
+"""The search for the load that a server carries."""

@@ -1,0 +1,1 @@
+"""How a script meets the machine: options, signals, processes, files that change together."""

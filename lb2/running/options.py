@@ -1,0 +1,81 @@
+"""What the options and the tables of the later labs share.
+
+    parser_of(__doc__)       the docstring is the --help text, and --out the folder for the results
+    arguments(__doc__)       the same for a script that runs requests at a server's costs
+    aligned(header, rows)    a table for people
+"""
+
+import argparse
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from common import LAB, REQUESTS_FILE, BadInput, count, number
+
+whole = partial(number, least=0, kind=int)  # argparse type: a whole number, 0 too
+
+
+def parser_of(docstring, out=LAB):
+    """The parser of a script: its docstring as --help, and the folder for its results."""
+    if sys.stdout:
+        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a file may hold what a terminal cannot show
+    parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=out, metavar="DIR",
+                        help=f"folder for the results, made if missing (default: {out.relative_to(LAB.parent)})")
+    return parser
+
+
+def arguments(docstring, out=LAB):
+    """The parser of a script that runs requests of any source at a server's costs."""
+    parser = parser_of(docstring, out)
+    parser.add_argument("--requests", type=file_to_read, default=REQUESTS_FILE, metavar="FILE",
+                        help="requests: a JSON list, a trace or a benchmark's result "
+                             "(default: fixtures/llms/requests.json)")
+    parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
+    parser.add_argument("--costs", type=file_to_read, metavar="FILE",
+                        help="a server's costs, from calibrate.py (default: 0.05 ms a prompt token, 8.0 ms a step)")
+    return parser
+
+
+def add_time_unit(parser):
+    """Give a script that runs arrivals --time-unit, for files that do not settle it."""
+    parser.add_argument("--time-unit", type=time_unit, metavar="{ms,s}",
+                        help="unit of the arrivals, for a file that does not settle it (default: ask)")
+
+
+def file_to_read(text):
+    """argparse type: the Path of a file that can be read twice. A pipe cannot: its bytes are copied to a plain file."""
+    path = Path(text)
+    if not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path):
+        return path
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = folder / path.name
+    copy.write_bytes(path.read_bytes())
+    return copy
+
+
+def time_unit(text):
+    """argparse type: ms or s. (Its own choices would repeat a text of any length.)"""
+    if text not in ("ms", "s"):
+        raise BadInput(f"expected ms or s, found {text[:40]!r}")
+    return text
+
+
+def same_file(path, other):
+    """Do two paths lead to the same place? A circle of links leads nowhere, and is no error."""
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def aligned(header, rows):
+    """A table for people: words flush left, numbers flush right, two spaces between the columns."""
+    justified = []
+    for column in zip(header, *rows):
+        texts = [str(cell) for cell in column]
+        justify = str.ljust if texts[1][:1].isalpha() else str.rjust
+        justified.append([justify(text, max(map(len, texts))) for text in texts])
+    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*justified))

@@ -1,0 +1,275 @@
+"""measured: recorded servers within the limits, simulated ones without error, limits that bind, and bad options."""
+
+import csv
+import json
+import random
+import re
+from functools import cache
+
+from roofline import workload as orca_workload
+from drawing import measured as picture_measured
+import pictures
+import measured
+import pytest
+from bench_file import bench
+from files.costs import Costs, Server, costs_line
+from fixture import LAB, ROOT, SHIPPED, script, shipped
+from common import BadInput, Requests
+from files.inputs import read_text
+from files.benchmarks import load_benches
+from calibrate import calibrated
+from measured import RECORDED, Comparison, cells, error_table, result_of, worst_first
+from picture_reader import assert_legible, marks, panel_of
+from calibration.replayed import MEASURES, measured, predicted
+
+PLAIN = Costs(50, 8_000, 50, 5_000)
+ROOFLINE = Costs(100, 24_000, 80, 5_000, 0.16, 20_000)
+LIMITS = {"p50_ttft_ms": 5, "p99_ttft_ms": 8, "p50_itl_ms": 1, "p99_itl_ms": 8, "throughput_tps": 1}  # per cent
+
+
+def shipped(n=50):
+    records = json.loads(SHIPPED.read_text())[:n]
+    return Requests(*([record[key] for record in records] for key in ("prompt_tokens", "output_tokens")))
+
+
+def write(path, record):
+    path.write_text(json.dumps(record))
+    return path
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def calibration(name):
+    """The Calibration from one recorded run."""
+    (path,) = (path for server in RECORDED for path in [*server.calibrate, *server.predict]
+               if path.name == f"{name}.json.gz")
+    return calibrated(load_benches(path))
+
+
+# --- the recorded servers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, rel_step, asynchronous",
+    [("async_c04", 0.02, True), ("async_open5", 0.02, True), ("sync_c16", 0.06, False)],
+)
+def test_each_clocked_run_tells_the_true_costs(name, rel_step, asynchronous):
+    """8000 + 50 x prompt tokens + 50 x sequences; the synchronous server's scheduling is not hidden (its README)."""
+    result = calibration(name)
+    for sequences in (1, 8, 16):
+        assert result.costs.decode_us(sequences) == pytest.approx(8_000 + 50 * sequences, rel=rel_step)
+    assert result.costs.prefill_us_per_token == pytest.approx(50, rel=0.05)
+    assert result.costs.context_us_per_token == result.costs.hidden_us == 0 and result.costs.step_points == ()
+    assert result.asynchronous is asynchronous and 3_000 < result.costs.overhead_us < 6_000
+
+
+@pytest.mark.parametrize("name", ["roofline_c16", "roofline_open4"])
+def test_each_run_of_the_roofline_tells_the_true_costs(name):
+    """4000 + max(20000 + 0.16 x cached, 100 x computed) + 80 x sequences."""
+    result = calibration(name)
+    for cost in ("prefill_us_per_token", "step_us_per_sequence", "context_us_per_token", "step_us"):
+        assert getattr(result.costs, cost) == pytest.approx(getattr(ROOFLINE, cost), rel=0.05), cost
+    for sequences in (1, 5, 8, 16):
+        assert result.costs.decode_us(sequences) == pytest.approx(ROOFLINE.decode_us(sequences), rel=0.05)
+    assert result.costs.hidden_us == pytest.approx(20_000, rel=0.15) and result.asynchronous is True
+    assert 3_000 < result.costs.overhead_us < 8_000
+
+
+@pytest.fixture(scope="module")
+def results():
+    """{name: the Result of a recorded server}."""
+    found = [calibration(server.calibrate[0].name.split(".")[0]) for server in RECORDED]
+    return {server.name: result_of(server, Server(one.asynchronous), one.costs) for server, one in zip(RECORDED, found)}
+
+
+@pytest.mark.parametrize("recorded", RECORDED[:3], ids=[server.name for server in RECORDED[:3]])
+def test_the_clocked_servers_are_predicted(results, recorded):
+    """One run calibrates, the others are predicted; the run itself, too."""
+    result = results[recorded.name]
+    for row in result.rows:
+        assert abs(row.error_percent) <= LIMITS.get(row.measure, 5), row
+    roles = {row.run: row.role for row in result.rows}
+    assert [run for run, role in roles.items() if role == "calibrated"] == [recorded.calibrate[0].name.split(".")[0]]
+    assert len(result.rows) == len(MEASURES) * (len(recorded.predict) + 1)
+
+
+def test_another_run_of_the_server_calibrates_as_well():
+    recorded = RECORDED[0]
+    other = result_of(recorded._replace(calibrate=recorded.predict[1:], predict=recorded.calibrate))
+    errors = {row.measure: row.error_percent for row in other.rows if row.role == "predicted"}
+    assert all(abs(errors[measure]) <= limit for measure, limit in LIMITS.items()), errors
+
+
+def test_the_wrong_scheduler_misses_the_ttft():
+    """The asynchronous server played as a synchronous one: p50 TTFT is 15 to 35 % short, ITL and throughput are not."""
+    server, costs = RECORDED[0]._replace(predict=RECORDED[0].predict[1:]), calibration("async_open5").costs
+    result = result_of(server, Server(False), costs)
+    errors = {(row.run, row.measure): row.error_percent for row in result.rows}
+    assert -35 < errors["async_c04", "p50_ttft_ms"] < -10 and abs(errors["async_c04", "p50_itl_ms"]) < 1
+    assert "scheduling=synchronous" in result.settings
+
+
+@pytest.mark.parametrize("name", ["clocked.svg", "measured.svg"])
+def test_the_committed_pictures_are_those_of_today(results, monkeypatch, name):
+    monkeypatch.setattr(measured, "result_of", lambda server: results[server.name])
+    recipes = pictures.recipes(shipped(), Costs(), 200, orca_workload.RECORDED)
+    assert recipes[name]() == (LAB / "pictures" / name).read_text(), "run make pictures"
+
+
+def test_the_committed_pictures_show_the_errors(results, tmp_path):
+    """Each error of measured.csv is at its place, and calibrated runs are hollow; a picture of other runs is legible."""
+    measured.report(list(results.values()), tmp_path)
+    table = rows(tmp_path / "measured.csv")
+    for name, servers in (("clocked.svg", ("async", "roofline", "sync")), ("measured.svg", ("cpu",))):
+        x, _, series = panel_of((LAB / "pictures" / name).read_text(), "error")
+        drawn = [row for row in table if row["server"] in servers]
+        for row in drawn:
+            kind = "hollow" if row["role"] == "calibrated" else "mark"
+            elements = series[f"{row['measure']} {row['run']}"]
+            assert elements[0].get("class") == kind
+            ((at, _),) = marks(elements, (kind,))
+            assert x.is_at(at, row["error_percent"])
+        assert len(drawn) > 20
+    assert_legible(picture_measured.draw_measured(*picture_measured.measured_data(("async", "sync"), table)))
+
+
+def test_a_picture_without_a_file_is_of_runs_calibrated_anew(results):
+    """As the Results above were, whose calibration the tests share."""
+    assert result_of(RECORDED[2]) == results["sync"]
+    drawn, calibrated, noise_percent = picture_measured.measured_data(("sync",))
+    assert calibrated == {"sync_c16"} and noise_percent == RECORDED[2].noise_percent
+    assert sorted(drawn) == sorted((row.run, row.measure, row.measured, row.predicted) for row in results["sync"].rows)
+
+
+def test_without_files_the_recorded_servers_are_played_with_their_limits(results, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(measured, "result_of", lambda server, told, costs: results[server.name])
+    monkeypatch.setattr("sys.argv", ["measured.py", "--out", str(tmp_path)])
+    measured.main()
+    assert {row["server"] for row in rows(tmp_path / "measured.csv")} == {"async", "roofline", "sync", "cpu"}
+    said = capsys.readouterr().out
+    for server, limit in (("async", 32), ("roofline", 128), ("sync", 32), ("cpu", 32)):
+        assert re.search(rf"^{server}: costs from \w+, max_num_seqs {limit}, ", said, re.MULTILINE)
+
+
+def test_what_was_measured_is_what_vllm_says_of_it():
+    for path in [*RECORDED[0].predict, *RECORDED[2].calibrate]:
+        ours = measured(load_benches(path)[0])
+        theirs = json.loads(read_text(path))
+        for measure, key in (("p50_ttft_ms", "median_ttft_ms"), ("p99_ttft_ms", "p99_ttft_ms"),
+                             ("p50_itl_ms", "median_itl_ms"), ("p99_itl_ms", "p99_itl_ms"),
+                             ("p99_tpot_ms", "p99_tpot_ms"), ("throughput_tps", "output_throughput")):
+            assert ours[measure] == pytest.approx(theirs[key], rel=0.001), (path, measure)
+
+
+# --- simulated servers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [
+    {}, {"asynchronous": True}, {"asynchronous": True, "kv_blocks": 300}, {"max_num_seqs": 4},
+    {"max_num_batched_tokens": 256},
+])
+@pytest.mark.parametrize("clients", [8, None])
+def test_what_the_engine_plays_is_predicted_without_error(tmp_path, clients, more):
+    r = random.Random(2)
+    arrivals = None if clients else sorted(r.randrange(8_000_000) for _ in range(50))
+    arrivals = arrivals and [arrival - arrivals[0] for arrival in arrivals]
+    record = bench(shipped(), clients, PLAIN, arrivals, **{"max_num_batched_tokens": 2048} | more)
+    run = load_benches(write(tmp_path / "run.json", record))[0]
+    ours = predicted(run, PLAIN, more.get("asynchronous", False), more.get("max_num_seqs", 256),
+                     more.get("max_num_batched_tokens", 2048), more.get("kv_blocks") and 16 * (more["kv_blocks"] + 1))
+    theirs = measured(run)
+    for measure in MEASURES:
+        assert ours[measure] == pytest.approx(theirs[measure], rel=1e-3), measure
+
+
+def test_clients_begin_one_after_the_other():
+    """Four clients, prompts of 100: the first is prefilled alone, 5 + 8.05 ms and 5 on the way. The others are
+    prefilled after it, in a step of 15 + 8.2 ms."""
+    record = bench(Requests([100] * 4, [2] * 4), 4, PLAIN)
+    assert [round(1000 * ttft, 3) for ttft in record["ttfts"]] == [18.05, 41.249, 41.248, 41.247]
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Folder of a server with 4 slots: runs of 2 and 16 clients."""
+    for clients in (2, 16):
+        write(tmp_path / f"c{clients}.json", bench(shipped(30), clients, PLAIN, max_num_seqs=4, asynchronous=True))
+    return tmp_path
+
+
+def command(folder, *options):
+    done = script("measured", "--out", folder, *options)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    return done.stdout, {(row["run"], row["measure"]): row for row in rows(folder / "measured.csv")}
+
+
+def test_limits_of_the_server(runs):
+    c2, c16 = runs / "c2.json", runs / "c16.json"
+    options = ["--calibrate", c2, "--predict", c16]
+    _, table = command(runs, *options, "--max-num-seqs", 4)
+    assert abs(float(table["c16", "p50_ttft_ms"]["error_percent"])) < 5
+    said, table = command(runs, *options)
+    assert float(table["c16", "p50_ttft_ms"]["error_percent"]) < -50, "16 clients, and all of them run"
+    assert "max_num_seqs 256" in said
+    said, short = command(runs, *options, "--max-num-seqs", 4, "--kv-tokens", 2400)
+    assert float(short["c16", "p50_ttft_ms"]["predicted"]) > float(table["c16", "p50_ttft_ms"]["predicted"])
+    assert "a KV cache of 2400 tokens" in said
+
+
+def test_a_costs_file_describes_the_server(runs):
+    (runs / "costs.txt").write_text(costs_line(PLAIN, Server(True, 4, 512)))
+    said, table = command(runs, "--costs", runs / "costs.txt", "--predict", runs / "c16.json")
+    assert "max_num_seqs 4, budget 512" in said and abs(float(table["c16", "p50_ttft_ms"]["error_percent"])) < 5
+    assert "max_num_seqs 9" in command(runs, "--costs", runs / "costs.txt", "--predict", runs / "c16.json",
+                                       "--max-num-seqs", 9)[0]
+
+
+def test_the_worst_is_first_and_calibrated_runs_are_apart(runs):
+    said, table = command(runs, "--calibrate", runs / "c2.json", "--predict", runs / "c16.json", runs / "c2.json",
+                          "--max-num-seqs", 4, "--synchronous")
+    errors = [abs(float(row["error_percent"])) for row in rows(runs / "measured.csv")]
+    assert errors == sorted(errors, reverse=True) and len(table) == 12
+    assert {row["run"]: row["role"] for row in table.values()} == {"c2": "calibrated", "c16": "predicted"}
+    assert "The worst prediction is" in said and "of c16" in said.splitlines()[-1] + said.splitlines()[-2]
+    assert "scheduling=synchronous" in said
+
+
+def test_tables():
+    some = [Comparison("s", "a", "predicted", "p50_itl_ms", 10.0, 9.5, -5.0),
+            Comparison("s", "b", "predicted", "p50_itl_ms", 10.0, 10.12, 1.2)]
+    assert [row.run for row in worst_first(some[::-1])] == ["a", "b"]
+    assert cells(some)[0] == ["s", "a", "predicted", "p50_itl_ms", "10.00", "9.50", "-5.0"]
+    assert error_table(some).splitlines()[1].split() == ["a", "predicted", "-", "-", "-5.0", "-", "-", "-"]
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--predict", "c16.json"], "give --predict and either --calibrate or --costs"),
+    (["--calibrate", "c2.json"], "give --predict and either"),
+    (["--calibrate", "c2.json", "--predict", "gone.json"], "gone.json"),
+    (["--calibrate", "c2.json", "--predict", "c16.json", "--kv-tokens", "31"], "--kv-tokens: expected at least 32"),
+    (["--calibrate", "c2.json", "--predict", "c16.json", "--kv-tokens", "160"], "can never fit"),
+])
+def test_bad_options_are_one_line(runs, options, says):
+    paths = [str(runs / option) if option.endswith(".json") else option for option in options]
+    done = script("measured", "--out", runs / "out", *paths)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and says in done.stderr
+    assert not (runs / "out").exists()
+
+
+def test_an_open_loop_without_start_times_cannot_be_played(runs):
+    bench_of = load_benches(runs / "c2.json")[0]._replace(starts_s=None, closed=False, clients=None)
+    with pytest.raises(BadInput, match="^c2: an open loop without start times cannot be played$"):
+        predicted(bench_of, PLAIN, True, 32, 2048)
+
+
+def test_every_recorded_file_is_there():
+    assert all(path.is_file() for server in RECORDED for paths in server[1:3] for path in paths)
+    assert (ROOT / "fixtures" / "clocked" / "README.md").is_file()

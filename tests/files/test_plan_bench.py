@@ -1,0 +1,195 @@
+"""Results of benchmarks: each refusal from both sides, each oddity, and how a closed loop is told."""
+
+import json
+import math
+
+import pytest
+from files.arrivals import closed_loop_clients, limits_of, most_under_way
+from common import BadInput
+from files.benchmarks import bench_name, load_benches
+from files.readers import is_number, latency_of, value_at
+
+INF = float("inf")
+
+
+def measured(**fields):
+    """Two requests of 3 and 2 tokens, 10 ms a token after 50 ms and 60 ms, one after the other."""
+    run = {"input_lens": [7, 9], "output_lens": [3, 2], "ttfts": [0.05, 0.06], "itls": [[0.01, 0.01], [0.01]],
+           "start_times": [8.0, 8.07], "duration": 0.14, "max_concurrency": 1, "request_rate": "inf", "completed": 2}
+    return {key: value for key, value in {**run, **fields}.items() if value != "gone"}
+
+
+def benches(tmp_path, *records):
+    path = tmp_path / "run.json"
+    path.write_text("\n".join(map(json.dumps, records)))
+    return load_benches(path)
+
+
+def perf(start, prompt, output, times):
+    """A request of inference-perf: it records the times at which tokens came."""
+    response = {"output_tokens": output, "output_token_times": times}
+    return {"start_time": start, "info": {"input_tokens": prompt, "response_metrics": response}}
+
+
+# --- each bound from both sides -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("good, bad, says", [
+    ({"duration": 1e9 - 1}, {"duration": 1e9}, ": duration: expected seconds, found 1000000000.0"),
+    ({"duration": None}, {"duration": -1}, ": duration: expected seconds, found -1"),
+    ({"duration": 0.0695}, {"duration": 0.069},
+     ": a request took 0.07 s in a run of 0.069 s: are its times in milliseconds?"),
+    ({"duration": "gone", "ttfts": [0, 1e9 - 1]}, {"duration": "gone", "ttfts": [0, 1e9]},
+     ": the request of 9 and 2 tokens at position 1: expected a TTFT and a list of gaps between tokens, found "
+     "[1000000000.0, [0.01]]"),
+    ({"max_concurrency": None}, {"max_concurrency": 0},
+     ": max_concurrency: expected a whole number of clients or null, found 0"),
+    ({"max_concurrency": 2}, {"max_concurrency": 2.0},
+     ": max_concurrency: expected a whole number of clients or null, found 2.0"),
+    ({"mean_ttft_ms": 5.51}, {"mean_ttft_ms": 5.5},
+     ": its ttfts are 10 times its own mean_ttft_ms: are they in seconds?"),
+    ({"mean_ttft_ms": 549}, {"mean_ttft_ms": 551},
+     ": its ttfts are 0.09982 times its own mean_ttft_ms: are they in seconds?"),
+    ({"mean_ttft_ms": 0}, {"mean_ttft_ms": 0.1},
+     ": its ttfts are 550 times its own mean_ttft_ms: are they in seconds?"),
+    ({"mean_ttft_ms": "55000"}, {"mean_ttft_ms": 55000},
+     ": its ttfts are 0.001 times its own mean_ttft_ms: are they in seconds?"),
+    ({"output_lens": [1, 0]}, {"output_lens": [0, 0]}, ": no request in it has an output token"),
+])
+def test_a_bound_of_a_run(tmp_path, good, bad, says):
+    assert benches(tmp_path, measured(**good))
+    with pytest.raises(BadInput) as refused:
+        benches(tmp_path, measured(**bad))
+    assert str(refused.value).startswith(f"{tmp_path / 'run.json'}{says}")
+
+
+def test_the_mean_ttft_of_a_run_counts_requests_without_a_token_as_zero(tmp_path):
+    """55 ms on average of two, 36.7 of three: 0.1 of 366 ms, and not of 368."""
+    three = measured(input_lens=[7, 9, 4], output_lens=[3, 2, 0], ttfts=[0.05, 0.06, 0.0],
+                     itls=[[0.01] * 2, [0.01], []], start_times=[8.0, 8.07, 8.01], completed=3)
+    assert benches(tmp_path, three | {"mean_ttft_ms": 366})
+    with pytest.raises(BadInput, match="its ttfts are 0.09964 times"):
+        benches(tmp_path, three | {"mean_ttft_ms": 368})
+
+
+@pytest.mark.parametrize("start, times, says", [
+    (10.0, None, "found [10.0, null]"), (10.0, [], "found [10.0, []]"),
+    (10.0, [10.5, "x"], 'found [10.0, [10.5, "x"]]'), (None, [10.5, 11], "found [null, [10.5, 11]]"),
+])
+def test_the_times_of_tokens_and_a_start_are_needed(tmp_path, start, times, says):
+    with pytest.raises(BadInput) as refused:
+        benches(tmp_path, [perf(start, 5, 2, times)])
+    expected = "the request of 5 and 2 tokens at position 0: expected a start and the times at which its tokens came, "
+    assert str(refused.value) == f"{tmp_path / 'run.json'}: {expected}{says}"
+
+
+def test_a_position_counts_the_requests_without_a_token(tmp_path):
+    requests = [perf(1, 5, 0, []), perf(2, 5, 1, [3]), perf(4, 5, 1, [3])]
+    with pytest.raises(BadInput, match="at position 2: expected a TTFT and a list of gaps .*, found .-1, ..."):
+        benches(tmp_path, requests)
+
+
+def test_a_request_of_one_token_needs_no_gaps(tmp_path):
+    bench, = benches(tmp_path, measured(output_lens=[1, 2], itls=[None, [0.01]], start_times=[8.0, 8.05]))
+    assert bench.itls_s == [[], [0.01]] and bench.oddities == []
+    with pytest.raises(BadInput, match="at position 0: expected a TTFT and a list of gaps .*, found .0.05, n"):
+        benches(tmp_path, measured(itls=[None, [0.01]]))
+
+
+# --- what becomes of a run ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gaps, output, kept", [
+    ([0.00099, 0.01, 0.01], 3, 2), ([0.001, 0.01, 0.01], 3, 3), ([0.00079, 0.008, 0.008], 3, 2),
+    ([0.00081, 0.008, 0.008], 3, 3), ([0.00001, 0.01, 0.01], 4, 3), ([0.00001, 0.01, 0.01], 2, 3), ([0.0], 1, 1),
+    ([0.00001, 0.01], 2, 1),
+])
+def test_a_role_chunk_is_a_gap_too_many_below_a_millisecond_and_a_tenth_of_the_median(tmp_path, gaps, output, kept):
+    bench, = benches(tmp_path, measured(output_lens=[output, 2], itls=[gaps, [0.01]]))
+    assert len(bench.itls_s[0]) == kept and bench.ttfts_s[0] == pytest.approx(0.05 + sum(gaps[: len(gaps) - kept]))
+
+
+def test_a_limit_that_was_reached_in_an_open_loop_is_said(tmp_path):
+    """Each takes 70 ms; the second was sent after 30: two were under way."""
+    paced = measured(start_times=[8.0, 8.03], request_rate=3.5)
+    said = ["The client's limit of 2 was reached: some requests were sent later than they were due."]
+    for limit, oddities in [(2, said), (3, []), (None, [])]:
+        assert benches(tmp_path, paced | {"max_concurrency": limit})[0].oddities == oddities
+    closed, = benches(tmp_path, measured())
+    assert closed.clients == 1 and closed.oddities == [], "that is what a closed loop does"
+
+
+def test_a_run_without_start_times(tmp_path):
+    """Six requests of 70 ms by two clients need 0.21 s, with the longest and a tenth 0.31; a request that failed may
+    have taken as long."""
+    run = measured(input_lens=[7] * 6, output_lens=[3] * 6, ttfts=[0.05] * 6, itls=[[0.01] * 2] * 6, start_times="gone",
+                   completed=6, max_concurrency=2)
+    for duration, clients in [(0.3, 2), (0.32, None), (None, 2)]:
+        bench, = benches(tmp_path, run | {"duration": duration})
+        assert (bench.clients, bench.closed, bench.duration_s) == (clients, clients == 2, duration)
+    failed = run | {"output_lens": [3, 3, 3, 3, 3, 0], "completed": 5}
+    bench, = benches(tmp_path, failed | {"duration": 0.3})
+    assert (bench.clients, bench.failed, bench.starts_s) == (2, 1, None)
+    silent, = benches(tmp_path, failed | {"duration": 0.3, "completed": 6})
+    assert (silent.clients, silent.failed) == (2, 0)
+
+
+def test_runs_have_names_and_places(tmp_path):
+    with pytest.raises(BadInput, match="run.json: run 2: duration: expected seconds"):
+        benches(tmp_path, measured(), measured(duration=0))
+    assert bench_name("a/b.jsonl.gz") == "b" and bench_name("c.gz.txt") == "c.gz.txt" and bench_name("d.json") == "d"
+
+
+def test_what_a_run_says_of_its_client():
+    said = {"max_concurrency": 1, "request_rate": 0.5, "duration": 1e-9}
+    assert limits_of(said) == (1, 0.5, 1e-9) and limits_of([said]) == limits_of({}) == (None, None, None)
+    assert limits_of({"max_concurrency": 0, "request_rate": "inf", "duration": 0}) == (None, INF, None)
+    assert limits_of({"max_concurrency": 2.0, "request_rate": "2", "duration": -1}) == (None, None, None)
+    assert limits_of({"max_concurrency": True, "request_rate": True, "duration": "1"}) == (None, None, None)
+    assert limits_of({"max_concurrency": "2", "request_rate": 7, "duration": 3}) == (None, 7, 3)
+
+
+# --- a closed loop --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clients, n, told", [(1, 9, None), (1, 10, 1), (3, 9, None), (3, 10, 3), (4, 11, None),
+                                              (4, 12, 4)])
+def test_a_closed_loop_that_nothing_says_needs_ten_requests_and_three_a_client(clients, n, told):
+    """Each client sends its next request when the last one ends, a second later."""
+    starts = [float(i // clients) for i in range(n)]
+    assert closed_loop_clients(starts, [1.0] * n, None, None, None) == told
+    assert closed_loop_clients([], [1.0] * n, None, None, None) is None, "without starts nothing tells"
+
+
+def test_the_corners_of_a_closed_loop():
+    assert closed_loop_clients([0.0] * 4, [1.0] * 4, 2, INF, None) is None, "all at once, and nobody waited"
+    assert closed_loop_clients([0.0, 1.0, 2.0], [1.0] * 3, 1, INF, None) == 1
+    assert closed_loop_clients([0.0, 1.0, 2.0], [1.0, None, 1.0], 1, INF, 3.0) == 1, "a latency is not known"
+    assert closed_loop_clients([0.0, 1.0, 2.0], [1.0, None, 1.0], 1, INF, 4.5) is None
+    assert closed_loop_clients([], [1.0] * 6, 2, INF, None) == 2, "no duration contradicts"
+    assert closed_loop_clients([], [1.0] * 6, 9, INF, None) == 6, "no more clients than requests"
+    assert closed_loop_clients([], [1.0, 3.0], None, INF, 5.4) == 2 and most_under_way([0, 1], [1, 1]) == 1
+    assert closed_loop_clients([], [1.0, 3.0], None, INF, 5.6) is None and most_under_way([0, 0.5], [1, 1]) == 2
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def test_what_a_number_is():
+    assert all(map(is_number, [0, -1.5, 9.9e299, -9.9e299, 10**299]))
+    assert not any(map(is_number, [True, None, "1", math.nan, INF, -INF, 1e300, -1e300, 10**400, [1]]))
+
+
+@pytest.mark.parametrize("start, end, ttft, gaps, latency", [
+    (1, 3.5, None, None, 2.5), (1, 3.5, 9, [9], 2.5), (None, 3.5, 1, [0.5, 2], 3.5), (1, None, 1, [], 1),
+    (1, "3", 0.5, [1], 1.5), (1, None, 0, [1], None), (1, None, -1, [1], None), (1, None, "1", [1], None),
+    (1, None, 1, None, None), (1, None, 1, [None], None), (1, None, None, [1], None),
+])
+def test_a_latency_is_from_the_start_to_the_end_or_the_sum_of_its_parts(start, end, ttft, gaps, latency):
+    assert latency_of({"arrival": start, "end": end, "ttft": ttft, "gaps": gaps}) == latency
+
+
+def test_a_value_stands_at_the_first_place_that_has_one():
+    places = [["a", "b"], ["c"]]
+    assert value_at({"a": {"b": 0}, "c": 1}, places) == 0 and value_at({"a": {"b": None}, "c": 1}, places) == 1
+    assert value_at({"a": 7, "c": 1}, places) == 1 and value_at({"a": {"x": 1}}, places) is None

@@ -1,0 +1,888 @@
+"""Every source: a few rows of each by hand, with the oddities of the real files, and what is refused, in one line."""
+
+import csv
+import gc
+import gzip
+import json
+import time
+import tracemalloc
+
+import pytest
+from files.arrivals import closed_loop_clients, grid_us
+from fixture import LAB as LAB_PAGE
+from fixture import script
+from common import BadInput, MOST, Requests
+from files.inputs import plain_records
+from files.benchmarks import load_benches
+from files.readers import block_columns
+from files.source_table import SOURCES, table_of_sources
+from files.sources import load_trace, shared_prefixes
+from traces import own_format
+
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
+BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
+BENCH = {"input_lens": [7, 9, 8], "output_lens": [3, 0, 2], "start_times": [0.5, 0.25, 0.0], "ttfts": [],
+         "duration": 9.0}
+
+
+def lines(*records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def hashed(*rows):
+    """JSON lines as Mooncake and Qwen-Bailian write them."""
+    keys = ("timestamp", "input_length", "output_length", "hash_ids")
+    return lines(*(dict(zip(keys, row)) for row in rows))
+
+
+def guidellm(start, prompt=5, output=3, **more):
+    return {"prompt_tokens": prompt, "output_tokens": output, "request_start_time": start, **more}
+
+
+def aiperf(start_ns, prompt, output, error=None):
+    metrics = {"input_sequence_length": {"value": prompt}, "output_sequence_length": {"value": output}}
+    return {"metadata": {"request_start_ns": start_ns}, "metrics": {} if error else metrics, "error": error}
+
+
+def perf(start, prompt, output, error=None):
+    info = {"request_metrics": {"text": {"input_tokens": prompt}}, "response_metrics": {"output_tokens": output}}
+    return {"start_time": start, "end_time": start + 0.1, "info": info, "error": error}
+
+
+def llmperf(prompt, output, error=None):
+    return {"number_input_tokens": prompt, "number_output_tokens": output, "ttft_s": 0.1, "error_code": error}
+
+
+GOOD = {  # what: (text, source, prompts, outputs, arrivals in us, how the line about it ends)
+    "lab list": ('[{"prompt_tokens": 5, "output_tokens": 2}, {"prompt_tokens": 4, "output_tokens": 1}]',
+                 "this lab", [5, 4], [2, 1], None, ""),
+    "lab list with arrivals, out of order and equal": (
+        '[{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": 12.5},'
+        ' {"prompt_tokens": 4, "output_tokens": 1, "arrival_ms": 10},'
+        ' {"prompt_tokens": 3, "output_tokens": 9, "arrival_ms": 12.5}]',
+        "this lab", [4, 5, 3], [1, 2, 9], [0, 2500, 2500], ""),
+    "lab lines, and a blank one": (
+        '{"prompt_tokens": 5, "output_tokens": 2}\n\n{"prompt_tokens": 4, "output_tokens": 1}\n',
+        "this lab", [5, 4], [2, 1], None, ""),
+    "one line": ('{"prompt_tokens": 5, "output_tokens": 2}', "this lab", [5], [2], None, ""),
+    "lab lines with gaps": (lines({"gap": 2, "prompt_tokens": 5, "output_tokens": 2},
+                                  {"gap": 0.5, "prompt_tokens": 4, "output_tokens": 1}),
+                            "this lab", [5, 4], [2, 1], [0, 500_000], ""),
+    "a carriage return first, and at every end": (
+        '\r\r{"prompt_tokens": 5, "output_tokens": 2}\r{"prompt_tokens": 4, "output_tokens": 1}\r',
+        "this lab", [5, 4], [2, 1], None, ""),
+    "lab list with a time that we do not know": (
+        '[{"prompt_tokens": 5, "output_tokens": 2, "arrival_s": 3}]', "this lab", [5], [2], None,
+        "; \"arrival_s\" is not used"),
+    "vLLM, a failed request, out of order": (json.dumps(BENCH), "vLLM", [8, 7], [2, 3], [0, 500_000],
+                                             "; 1 failed request left out"),
+    "vLLM, indented": (json.dumps(BENCH, indent=1), "vLLM", [8, 7], [2, 3], [0, 500_000],
+                       "; 1 failed request left out"),
+    "vLLM, errors": (json.dumps({**BENCH, "errors": ["refused", "", ""]}), "vLLM", [8, 9], [2, 1], [0, 250_000],
+                     "; 1 failed request left out; 1 completed request without an output token, counted as one token"),
+    "vLLM, all completed": (json.dumps({**BENCH, "completed": 3}), "vLLM", [8, 9, 7], [2, 1, 3], [0, 250_000, 500_000],
+                            "; 1 completed request without an output token, counted as one token"),
+    "vLLM without start times": (json.dumps({"input_lens": [7], "output_lens": [3]}), "vLLM", [7], [3], None, ""),
+    "vLLM, start times that are empty": (json.dumps({**BENCH, "start_times": []}), "vLLM", [7, 8], [3, 2], None,
+                                         "; 1 failed request left out"),
+    "vLLM, as many completed as have a token": (json.dumps({**BENCH, "completed": 2}), "vLLM", [8, 7], [2, 3],
+                                                [0, 500_000], "; 1 failed request left out"),
+    "vLLM, a number of completed that is none": (json.dumps({**BENCH, "completed": "3"}), "vLLM", [8, 7], [2, 3],
+                                                 [0, 500_000], "; 1 failed request left out"),
+    "vLLM, two runs, one of them over several lines": (
+        json.dumps({**BENCH, "completed": 3}, indent=1) + "\n" + json.dumps({"input_lens": [4], "output_lens": [6]}),
+        "vLLM", [8, 9, 7, 4], [2, 1, 3, 6], None,
+        "; 2 runs in one file: when their requests arrived is not used"
+        "; run 1: 1 completed request without an output token, counted as one token"),
+    "Azure 2023: seven digits, CRLF, no token, equal times, out of order": (
+        AZURE + "2023-11-16 18:15:47.6805900,374,44\r\n2023-11-16 18:15:46.6805901,396,109\r\n"
+        "2023-11-16 18:15:47.6805900,12,7\r\n2023-11-16 18:15:48,12,0\r\n",
+        "Azure", [396, 374, 12, 12], [109, 44, 7, 1], [0, 1_000_000, 1_000_000, 1_319_410],
+        "; 1 completed request without an output token, counted as one token"),
+    "Azure 2024: a zone, over midnight, a further column": (
+        "TIMESTAMP,ContextTokens,GeneratedTokens,Extra\n2024-05-10 23:59:59.009930+00:00,1,2,x\n"
+        "2024-05-11T00:00:00.509930+00:00,3,4,y\n", "Azure", [1, 3], [2, 4], [0, 1_500_000], ""),
+    "Azure, several zones": (
+        AZURE + "2024-05-10 12:00:00Z,1,2\n2024-05-10 14:00:01+02:00,3,4\n2024-05-10 12:00:02,5,6\n",
+        "Azure", [1, 3, 5], [2, 4, 6], [0, 1_000_000, 2_000_000], ""),
+    "Azure, other columns between, in another order": (
+        "GeneratedTokens,x,TIMESTAMP,ContextTokens\n2,?,2024-05-10 12:00:00,1\n4,?,2024-05-10 12:00:01,3\n",
+        "Azure", [1, 3], [2, 4], [0, 1_000_000], ""),
+    "Azure, with the unnamed columns of an index": (
+        ",,TIMESTAMP,ContextTokens,GeneratedTokens\n0,0,2024-05-10 12:00:00,1,2\n1,1,2024-05-10 12:00:01,3,4\n",
+        "Azure", [1, 3], [2, 4], [0, 1_000_000], ""),
+    "BurstGPT, more columns": (
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type,Session ID\n"
+        "5,ChatGPT,472,18,490,Conversation log,a\n45.5,GPT-4,1087,0,1087,API log,b\n"
+        "118,ChatGPT,417,276,693,Conversation log,c\n",
+        "BurstGPT", [472, 417], [18, 276], [0, 113_000_000], "; 1 failed request left out"),
+    "BurstGPT, the last line without an end": (
+        BURST + "5,ChatGPT,472,18,490,x\n7,ChatGPT,1,2,3,x", "BurstGPT", [472, 1], [18, 2], [0, 2_000_000], ""),
+    "quotes, blanks and blank lines": (
+        'Timestamp,"Model, or so",Request tokens,Response tokens\n\n5,"a, b",472, 18\n\n7,c,"1",2\n',
+        "BurstGPT", [472, 1], [18, 2], [0, 2_000_000], ""),
+    "Vidur": (VIDUR + "0.125,374,44\n1,0,9\n2,7,0\n4.5,396,109\n", "Vidur", [374, 7, 396], [44, 1, 109],
+              [0, 1_875_000, 4_375_000],
+              "; 1 request without a prompt left out"
+              "; 1 completed request without an output token, counted as one token"),
+    "Vidur, no arrivals": ("num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n3,2,5,1.5\n", "Vidur", [3],
+                           [2], None, ""),
+    "Vidur, cut off in its last line": (VIDUR + "1,374,44\n2,12,1\n3,12,10", "Vidur", [374, 12], [44, 1],
+                                        [0, 1_000_000],
+                                        "; 1 last line without a line end, where the file may be cut off, left out"),
+    "Vidur, cut off in a row without a prompt": (VIDUR + "1,374,44\n3,0,10", "Vidur", [374], [44], [0],
+                                                 "; 1 last line without a line end, where the file may be cut off,"
+                                                 " left out"),
+    "Vidur, cut off and without arrivals": ("num_prefill_tokens,num_decode_tokens\n5,1\n4,12", "Vidur", [5], [1], None,
+                                            "; 1 last line without a line end, where the file may be cut off,"
+                                            " left out"),
+    "Vidur, the largest numbers": (VIDUR + f"-1e12,{MOST},1\n0,1,{MOST}\n", "Vidur", [MOST, 1], [1, MOST],
+                                   [0, 10**18], ""),
+    "Vidur, the largest numbers and a quote": (VIDUR + f'0,"{MOST}",1\n1e12,1,{MOST}\n', "Vidur", [MOST, 1],
+                                               [1, MOST], [0, 10**18], ""),
+    "lab list, the largest numbers": (
+        json.dumps([{"prompt_tokens": MOST, "output_tokens": 1, "arrival_ms": 0},
+                    {"prompt_tokens": 1, "output_tokens": MOST, "arrival_ms": 1e15}]),
+        "this lab", [MOST, 1], [1, MOST], [0, 10**18], ""),
+    "lab list with the largest and the smallest gap": (
+        lines({"gap": 0, "prompt_tokens": 5, "output_tokens": 2},
+              {"gap": MOST, "prompt_tokens": 4, "output_tokens": 1}), "this lab", [5, 4], [2, 1], [0, 10**15], ""),
+    "splitwise-sim": ("request_id,arrival_timestamp,prompt_size,token_size\n0,0.5,7,8\n1,0.75,9,10\n",
+                      "splitwise-sim", [7, 9], [8, 10], [0, 250_000], ""),
+    "Mooncake": (hashed((27482, 700, 52, [46, 47]), (30535, 600, 26, [46, 9])), "Mooncake", [700, 600], [52, 26],
+                 [0, 3_053_000], "; hash_ids name blocks of 512 tokens, and prompts share some"),
+    "Mooncake, short last blocks without a name": (
+        hashed((27482, 700, 52, [46]), (30535, 1000, 26, [46])), "Mooncake", [700, 1000], [52, 26], [0, 3_053_000],
+        "; hash_ids name blocks of 512 tokens, and prompts share some"),
+    "Mooncake, all times null": (lines(*[{"timestamp": None, "input_length": 5, "output_length": 2}] * 2), "Mooncake",
+                                 [5, 5], [2, 2], None, ""),
+    "hash_ids in a part of the records": (
+        hashed((0, 700, 5, [1, 2]), (9, 600, 5, [1, 3])) + lines({"timestamp": 11, "input_length": 5,
+                                                                  "output_length": 2}),
+        "Mooncake", [700, 600, 5], [5, 5, 2], [0, 9000, 11_000],
+        "; hash_ids name blocks of 512 tokens, and prompts share some"),
+    "Qwen-Bailian by its blocks": (hashed((1, 33, 5, [1, 2, 3]), (3, 16, 6, [4])), "Qwen-Bailian", [33, 16], [5, 6],
+                                   [0, 2_000_000],
+                                   "; hash_ids name blocks of 16 tokens, and no two prompts begin with the same one"),
+    "Qwen-Bailian by its keys": (lines({"chat_id": 1, "timestamp": 1, "input_length": 5, "output_length": 2},
+                                       {"chat_id": 1, "timestamp": 3, "input_length": 6, "output_length": 3}),
+                                 "Qwen-Bailian", [5, 6], [2, 3], [0, 2_000_000], ""),
+    "timed trace by a fraction": (lines({"timestamp": 1.0, "input_length": 5, "output_length": 2},
+                                        {"timestamp": 3.5, "input_length": 6, "output_length": 3}),
+                                  "timed trace", [5, 6], [2, 3], [0, 2_500_000], ""),
+    "no unit is needed at one moment": (lines(*[{"timestamp": 7, "input_length": 5, "output_length": 2}] * 2),
+                                        "Mooncake", [5, 5], [2, 2], [0, 0], ""),
+    "hashes of no known block": (hashed((1.5, 100, 5, [1, 2, 3])), "timed trace", [100], [5], [0],
+                                 "; hash_ids fit no blocks of 512, 64, 16 tokens: not used"),
+    "guidellm lines": (lines(guidellm(1759813208.5), guidellm(1759813207.5, 6, 4)), "guidellm", [6, 5], [4, 3],
+                       [0, 1_000_000], ""),
+    "guidellm report": (
+        json.dumps({"benchmarks": [{"requests": {"successful": [guidellm(2.0), guidellm(1.0, 6)],
+                                                 "incomplete": [guidellm(3.0)],
+                                                 "errored": [guidellm(1.5, None, None)]}}]}),
+        "guidellm", [6, 5], [3, 3], [0, 1_000_000], "; 2 failed requests left out"),
+    "a request without a prompt": (hashed((0, 0, 5, []), (1, 33, 5, [1, 2, 3])), "Qwen-Bailian", [33], [5], [0],
+                                   "; 1 request without a prompt left out"
+                                   "; hash_ids name blocks of 16 tokens, and no two prompts begin with the same one"),
+    "vLLM, ttfts that are not needed": (json.dumps({**BENCH, "ttfts": [1, "x"], "itls": 7}), "vLLM", [8, 7], [2, 3],
+                                        [0, 500_000],
+                                        "; 1 failed request left out"),
+    "aiperf": (lines(aiperf(1_759_813_208_500_000_000, 5, 3), aiperf(1_759_813_207_500_001_000, 6, 4),
+                     aiperf(1_759_813_208_000_000_000, 1, 1, {"code": 500})),
+               "aiperf", [6, 5], [4, 3], [0, 999_999], "; 1 failed request left out"),
+    "inference-perf": (json.dumps([perf(10.0, 5, 3), perf(10.5, 0, 0, {"error_type": "x"}), perf(11.0, 6, 0)]),
+                       "inference-perf", [5, 6], [3, 1], [0, 1_000_000],
+                       "; 1 failed request left out"
+                       "; 1 completed request without an output token, counted as one token"),
+    "inference-perf, older": (json.dumps([{"start_time": 1, "info": {"input_tokens": 4, "output_tokens": 2}}]),
+                              "inference-perf", [4], [2], [0], ""),
+    "guidellm report without lists of failures": (
+        json.dumps({"benchmarks": [{"requests": {"successful": [guidellm(2.0), guidellm(3.0)], "errored": None}}]}),
+        "guidellm", [5, 5], [3, 3], [0, 1_000_000], ""),
+    "guidellm, a closed loop": (
+        lines(*(guidellm(float(i), request_end_time=i + 0.999) for i in range(10))), "guidellm", [5] * 10, [3] * 10,
+        None, "; a closed loop of 1 client, whose start times are the server's doing: not used"),
+    "inference-perf, a closed loop": (
+        json.dumps([perf(0.1 * i, 5, 3) for i in range(10)]), "inference-perf", [5] * 10, [3] * 10,
+        None, "; a closed loop of 1 client, whose start times are the server's doing: not used"),
+    "llmperf with times that nobody reads": (
+        json.dumps([llmperf(5, 3) | {"start_time": 1, "Arrived": 2, "TIMESTAMPS": 3, "end": 4}]), "llmperf", [5], [3],
+        None, "; \"Arrived\" is not used; \"TIMESTAMPS\" is not used; \"start_time\" is not used"),
+    "llmperf": (json.dumps([llmperf(5, 3), llmperf(6, 0, 429), llmperf(7, 2)]), "llmperf", [5, 7], [3, 2], None,
+                "; 1 failed request left out"),
+}
+
+
+@pytest.mark.parametrize("how", ["plain", "gzipped", "in two gzip members", "with a byte-order mark"])
+@pytest.mark.parametrize("what", GOOD)
+def test_every_source(tmp_path, what, how):
+    text, source, prompts, outputs, arrivals_us, notes = GOOD[what]
+    content = text.encode("utf-8-sig" if "mark" in how else "utf-8")
+    path = tmp_path / "requests"
+    if "gzip" in how:
+        if "cut off" in what:
+            pytest.skip("a gzip file says that it is whole")
+        half = len(content) // 2 if "two" in how else len(content)
+        content = gzip.compress(content[:half]) + gzip.compress(content[half:])
+    path.write_bytes(content)
+    trace = load_trace(path)
+    assert trace.requests == Requests(prompts, outputs)
+    assert (trace.source, trace.arrivals_us) == (source, arrivals_us)
+    over = "" if arrivals_us is None else f" over {arrivals_us[-1] / 1e6:.1f} s"
+    requests = "1 request" if len(prompts) == 1 else f"{len(prompts)} requests"
+    assert str(trace) == f"{requests}{over} ({source}){notes}"
+    assert trace.left_out == sum(int(note.split()[0]) for note in notes.split("; ")[1:] if note.endswith("left out"))
+
+
+def test_each_row_of_the_table_has_rows_by_hand_and_stands_in_the_docs():
+    assert {source for _, source, *_ in GOOD.values()} == {source.name for source in SOURCES}
+    table = table_of_sources()
+    for source in SOURCES:
+        row = next(line for line in table.splitlines() if line.startswith(f"| {source.name} |"))
+        assert all(word in row for word in (*source.sign, source.prompt.split("|")[0], source.arrival or "-"))
+    assert "| arrived_at (s) |" in table and "| TIMESTAMP (date and time) |" in table and "(a mean)" in table
+    assert len({line.count("|") for line in table.splitlines()}) == 1
+    assert table in (LAB_PAGE / "plan.md").read_text(encoding="utf-8"), "make readme puts it there"
+    assert script("traces", "--sources").stdout == table
+
+
+@pytest.mark.parametrize("what", GOOD)
+def test_every_source_goes_through_the_labs_own_format_and_back(tmp_path, what):
+    path, again = tmp_path / "requests", tmp_path / "again.json"
+    path.write_text(GOOD[what][0], newline="")
+    trace = load_trace(path)
+    again.write_text(own_format(trace))
+    back = load_trace(again)
+    assert back.source == "this lab"
+    assert (back.requests, back.arrivals_us, back.prefixes, back.gaps_s) == (
+        trace.requests, trace.arrivals_us, trace.prefixes, trace.gaps_s)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_the_line_ends_of_every_system(tmp_path, end):
+    path = tmp_path / "requests"
+    for lines in (["arrived_at,num_prefill_tokens,num_decode_tokens", "0,10,1", "1.5,20,2"],
+                  ['{"prompt_tokens": 10, "output_tokens": 1}', '{"prompt_tokens": 20, "output_tokens": 2}']):
+        path.write_bytes("".join(line + end for line in lines).encode())
+        assert load_trace(path).requests == Requests([10, 20], [1, 2])
+
+
+def test_the_first_requests_of_several_runs(tmp_path):
+    path = tmp_path / "runs.json"
+    path.write_text(lines({**BENCH, "completed": 3}, {"input_lens": [4, 5], "output_lens": [6, 0]}))
+    trace = load_trace(path, first=4)
+    assert trace.requests.prompt_tokens == [8, 9, 7, 4] and trace.left_out == 0
+    three = load_trace(path, first=3)
+    assert three.requests.prompt_tokens == [8, 9, 7] and three.arrivals_us is None
+    assert "2 runs in one file: when their requests arrived is not used; run 1: 1 completed" in str(three)
+    assert (load_trace(path).left_out, load_trace(path, first=5).left_out) == (1, 1)
+
+
+def test_the_first_requests_are_the_first_to_arrive_and_only_failures_among_them_are_counted(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text(BURST + "9,x,1,1,2,y\n5,x,2,2,4,y\n4,x,7,0,7,y\n8,x,3,0,3,y\n6,x,4,4,8,y\n")
+    trace = load_trace(path, first=2)
+    assert trace.requests == Requests([2, 4], [2, 4]) and trace.arrivals_us == [0, 1_000_000] and trace.left_out == 1
+    assert load_trace(path).left_out == load_trace(path, first=3).left_out == 2
+    path.write_text(json.dumps([llmperf(5, 3), llmperf(6, 0, 429), llmperf(7, 2), llmperf(6, 0, 429)]))
+    assert [load_trace(path, first).left_out for first in (1, 2, None)] == [0, 1, 2]
+    path.write_text(lines(aiperf(5, 1, 1), {**aiperf(None, 0, 0, "refused"), "metadata": {"x": 1}}, aiperf(9, 1, 1)))
+    assert [load_trace(path, first).left_out for first in (1, 2)] == [0, 1], "failed before its start was known"
+
+
+def test_the_first_requests_of_other_files(tmp_path):
+    path = tmp_path / "requests"
+    path.write_text("num_prefill_tokens,num_decode_tokens\n5,1\n0,1\n6,1\n0,2\n")
+    assert [load_trace(path, first).left_out for first in (1, 2, 3, None)] == [0, 1, 2, 2]
+    path.write_text(VIDUR + "1,374,44\n3,12,10")
+    assert [load_trace(path, first).left_out for first in (1, 2)] == [0, 1], "the last line is later than the first"
+    path.write_text(VIDUR + "1,5,1\n1,0,1\n2,6,1\n")
+    assert load_trace(path, 1).left_out == 1, "at the same moment"
+    path.write_text(GOOD["lab lines with gaps"][0])
+    trace = load_trace(path, first=1)
+    assert (trace.requests, trace.gaps_s, trace.arrivals_us) == (Requests([5], [2]), [2], [0])
+    path.write_text(json.dumps([{**LAB, "gap": 3}, {**LAB, "gap": 0.5}, {**LAB, "gap": 0}]))
+    assert load_trace(path).arrivals_us == [0, 500_000, 500_000]
+
+
+def test_a_closed_loop_in_one_of_several_runs(tmp_path):
+    path = tmp_path / "runs.json"
+    record = {"input_lens": [7] * 4, "output_lens": [3] * 4, "max_concurrency": 1, "request_rate": "inf"}
+    path.write_text(lines(record, record))
+    assert not load_trace(path).closed, "no start times, no question"
+    path.write_text(lines({**record, "start_times": [0, 1, 2, 3], "ttfts": [1] * 4, "itls": [[]] * 4}, record))
+    assert load_trace(path).closed
+
+
+# --- prefixes -----------------------------------------------------------------------------------------------------
+
+
+def test_a_prefix_is_what_prompts_share(tmp_path):
+    """Blocks of 512 tokens: all three share 46, two of them 47 after it, and 48 is one prompt's own.
+    A last block ends with its prompt."""
+    path = tmp_path / "trace.jsonl"
+    path.write_text(hashed((0, 700, 52, [46, 47]), (1, 1400, 5, [46, 47, 48]), (2, 512, 26, [46])))
+    first, second, third = load_trace(path).prefixes
+    (name, deeper) = first[0][0], first[1][0]
+    assert first == ((name, 512), (deeper, 700)) and second == ((name, 512), (deeper, 1024)) and third == ((name, 512),)
+    assert name != deeper
+    assert load_trace(path, first=1).prefixes is None, "a prompt alone shares nothing"
+
+
+def test_blocks_that_always_come_together_are_one_piece_and_a_name_means_all_before_it():
+    """Both first prompts begin with 1 2 3: one piece of 48 tokens. 3 after 9 is another prefix."""
+    prefixes = shared_prefixes([64, 64, 64, 0], [[1, 2, 3, 4], [1, 2, 3, 5], [9, 2, 3, 6], []], 16)
+    assert prefixes == [((3, 48),), ((3, 48),), (), ()]
+    assert shared_prefixes([32, 32], [["a", "b"], ["a", "b"]], 16) == [((2, 32),)] * 2
+
+
+def test_the_labs_own_prefixes(tmp_path):
+    path = tmp_path / "requests.json"
+    record = {"prompt_tokens": 9, "output_tokens": 1}
+    path.write_text(json.dumps([{**record, "prefixes": [["system", 4], [7, 9]]}, record]))
+    assert load_trace(path).prefixes == [(("system", 4), (7, 9)), ()]
+    for prefixes in ([["a", 10]], [["a", 0]], [["a", 4], ["b", 4]], [["a", "4"]], [["a"]], [[None, 4]], 7,
+                     [["a", True]]):
+        path.write_text(json.dumps([record, {**record, "prefixes": prefixes}]))
+        with pytest.raises(BadInput, match="record 1: prefixes: expected a list of .name, tokens., growing"):
+            load_trace(path)
+
+
+# --- the unit of time ---------------------------------------------------------------------------------------------
+
+UNSETTLED = {
+    "whole numbers": lines(*({"timestamp": i, "input_length": 5, "output_length": 2} for i in (0, 7000))),
+    "short prompts fit every block": hashed((0, 5, 2, [1]), (7000, 6, 2, [2])),
+    "blocks of 64": hashed((0, 640, 2, [*range(10)]), (7000, 640, 2, [*range(10)])),
+    "fractions, and blocks of 512": hashed((0.5, 700, 2, [1, 2]), (7000.5, 700, 2, [1, 3])),
+    "a chat_id, and blocks of 512": lines({"chat_id": 1, "timestamp": 0, "input_length": 700, "output_length": 2,
+                                           "hash_ids": [1, 2]},
+                                          {"chat_id": 1, "timestamp": 7000, "input_length": 700, "output_length": 2,
+                                           "hash_ids": [1, 3]}),
+}
+
+
+@pytest.mark.parametrize("what", UNSETTLED)
+def test_a_unit_that_nothing_settles_is_asked_for(tmp_path, what):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(UNSETTLED[what])
+    with pytest.raises(BadInput, match="timestamp: nothing in the file settles .* --time-unit ms or --time-unit s"):
+        load_trace(path)
+    assert load_trace(path, time_unit="s").arrivals_us == [0, 7_000_000_000]
+    assert load_trace(path, time_unit="ms").arrivals_us == [0, 7_000_000]
+    lengths = load_trace(path, timed=False)
+    assert lengths.arrivals_us is None
+    assert "timestamp is in ms or in s, and nothing in the file tells which: not used" in str(lengths)
+
+
+def test_a_script_that_plays_arrivals_asks_for_their_unit(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(UNSETTLED["whole numbers"])
+    assert script("traces", path).returncode == 2
+    assert "over 7.0 s" in script("traces", "--time-unit", "ms", path).stdout
+    assert script("static", "--requests", path, "--out", tmp_path).returncode == 0, "the steps need no arrivals"
+
+
+def test_the_user_has_the_last_word_on_a_unit(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(GOOD["Mooncake"][0])
+    assert load_trace(path, time_unit="s").arrivals_us == [0, 3_053_000_000]
+    path.write_text(GOOD["Vidur"][0])
+    assert load_trace(path, time_unit="ms").arrivals_us == GOOD["Vidur"][4], "a unit that the column has is no question"
+
+
+@pytest.mark.parametrize("key", ["chat_id", "parent_chat_id", "turn"])
+def test_a_key_that_no_other_source_has_settles_the_unit(tmp_path, key):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(lines(*({key: 1, "timestamp": i, "input_length": 5, "output_length": 2} for i in (0, 7000))))
+    assert load_trace(path).source == "Qwen-Bailian" and load_trace(path).arrivals_us == [0, 7_000_000_000]
+
+
+# --- arrivals -----------------------------------------------------------------------------------------------------
+
+
+def test_arrivals_on_a_grid():
+    assert grid_us([0, 0, 3_000_000, 9_000_000, 9_000_000]) == 3_000_000
+    assert grid_us([0, 0, 10_000, 30_000]) == 10_000
+    assert grid_us([0, 0, 9_999, 29_997]) is None, "so fine a grid is no rounding"
+    assert grid_us([0, 0, 0, 3_000_001, 3_000_001, 6_000_000, 6_000_000]) == 3_000_000, "with some jitter"
+    assert grid_us([0, 0, 3_000_001, 6_000_000]) is None
+    assert grid_us([0, 1_000_000, 2_000_000]) is None, "nobody shares a moment"
+    assert grid_us([*range(0, 19_000_000, 1_000_000), 18_000_000]) == 1_000_000, "every 20th does"
+    assert grid_us([*range(0, 20_000_000, 1_000_000), 19_000_000]) is None, "every 21st"
+    assert grid_us([0, 0, 5_000_000]) is None, "two moments"
+
+
+def test_a_closed_loop_is_told_by_littles_law():
+    """Two clients, four requests of 1 s each: two under way until the last is sent at 1 s."""
+    starts, second = [0.0, 0.0, 1.0, 1.0], [1.0] * 4
+    assert closed_loop_clients(starts, second, 2, float("inf"), 2.0) == 2
+    assert closed_loop_clients(starts, second, 2, 1e6, 2.0) == 2, "so high a rate is none"
+    assert closed_loop_clients(starts, second, 2, 999_999.0, 2.0) is None
+    assert closed_loop_clients(starts, second, 2, None, 2.0) == 2
+    assert closed_loop_clients(starts, second, 2, 3.5, 2.0) is None, "a rate was kept"
+    assert closed_loop_clients([0.0, 5.0, 10.0, 15.0], second, 2, float("inf"),
+                               16.0) is None, "the limit was not reached"
+    assert closed_loop_clients(starts, second, None, None, None) is None, "nobody says how the load was made"
+
+
+@pytest.mark.parametrize("share, clients", [(0.8, 5), (0.79, None)])
+def test_a_limit_is_a_number_of_clients_if_four_fifths_of_it_are_under_way(share, clients):
+    """Five clients, each busy for this share of each second, until the last requests are sent at 19 s."""
+    starts = [float(turn) for turn in range(20) for _ in range(5)]
+    assert closed_loop_clients(starts, [share] * 100, 5, float("inf"), 20.0) == clients
+
+
+def test_a_burst_is_a_closed_loop_of_all_and_a_cap_above_all_requests_is_none():
+    at_once = [0.001 * i for i in range(5)]
+    assert closed_loop_clients(at_once, [1.0] * 5, None, float("inf"), None) == 5
+    assert closed_loop_clients(at_once, [1.0] * 5, 8, float("inf"), None) == 5
+    assert closed_loop_clients([0.0, 0.1], [1.0] * 2, 8, float("inf"), None) == 2
+    assert closed_loop_clients([0.0, 0.11], [1.0] * 2, 8, float("inf"), None) is None
+
+
+def test_a_closed_loop_without_start_times_is_told_by_the_duration():
+    """Six requests of 1 s by two clients take 3 s. With the longest one, and a tenth for pauses: 4.4 s."""
+    assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.4) == 2
+    assert closed_loop_clients([], [1.0] * 6, 2, float("inf"), 4.41) is None
+    assert closed_loop_clients([], [1.0, None, None, 1.0, 1.0, 1.0], 2, float("inf"), 4.39) == 2
+    assert closed_loop_clients([], [None] * 6, 2, float("inf"),
+                               4.41) == 2, "the file's word, where nothing can be checked"
+
+
+def test_a_closed_loop_that_no_field_tells(tmp_path):
+    """aiperf, three clients who never pause: as many are under way all the time."""
+    path = tmp_path / "profile_export.jsonl"
+    records = [aiperf(10**18 + 10**9 * (i // 3), 5, 3) for i in range(12)]
+    for record in records:
+        record["metadata"]["request_end_ns"] = record["metadata"]["request_start_ns"] + 999_000_000
+    path.write_text(lines(*records))
+    trace = load_trace(path)
+    assert trace.closed and trace.arrivals_us is None and "a closed loop of 3 clients" in str(trace)
+    path.write_text(lines(*records[:9]))
+    assert not load_trace(path).closed, "too few requests to tell"
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+LAB = {"prompt_tokens": 5, "output_tokens": 2}
+TIMED = {"input_length": 5, "output_length": 2}
+BAD = {  # what: (text, what the line says)
+    "nothing": ("", "This one begins with nothing"),
+    "sixty characters": ("x" * 60 + "\n", 'This one begins with "' + "x" * 36 + "..."),
+    "another csv": ("time,tokens\n1,2\n",
+                    "not a request file. Understood are JSON and CSV with these keys or columns: prompt_"),
+    "another object": ('{"hello": 1}', "not a request file"),
+    "unknown columns": ("a,b\n", "; input_length, output_length (Mooncake, Qwen-Bailian, timed trace); p"),
+    "a number": ("17", 'This one begins with "17"'),
+    "a form feed first": ('\f[{"prompt_tokens": 5, "output_tokens": 2}]', 'This one begins with "\\f['),
+    "a line separator first": ("\u2028" + VIDUR, 'This one begins with "\\u2028arrived_at'),
+    "an empty list": ("[]", "the list of requests is empty"),
+    "an open quote in the header": ('"' + VIDUR, "not a request file"),
+    "a column twice": ("num_prefill_tokens,num_decode_tokens,num_prefill_tokens\n1,2,3\n",
+                       "the column num_prefill_tokens stands 2 times"),
+    "a lab line among Mooncake's": (hashed((0, 7, 5, [])) + '{"prompt_tokens": 1}\n',
+                                    "record 1: input_length: expected a whole number"),
+    "no JSON on line 3": ('{"prompt_tokens": 5, "output_tokens": 2}\n\n{oops\n', "record 1: line 3: not JSON"),
+    "JSON lines cut off": (lines(LAB, LAB)[:-3], "record 1: line 2: not JSON"),
+    "JSON lines, one no object": (lines(TIMED) + "7\n", "record 1: expected an object, found 7"),
+    "too many brackets": ("[" * 100_000, "record 0: not JSON that we read: brackets nested too deeply"),
+    "a list cut off": (json.dumps([LAB, LAB])[:-1], "line 1: not JSON"),
+    "more after a list": (json.dumps([LAB]) + "\n[]", "line 2: not JSON: more follows after its end"),
+    "no JSON in a list's second record": ('[{"prompt_tokens": 5, "output_tokens": 2},\n{oops}]',
+                                          "record 1: line 2: not JSON"),
+    "no JSON in line 2": ("[\n  7,\n oops]", "record 1: line 3: not JSON: Expecting value (column 2)"),
+    "a token too many": (json.dumps([{**LAB, "prompt_tokens": MOST + 1}]),
+                         "record 0: prompt_tokens: expected a whole number from 1 to 1,000,000,000, found 1000000001"),
+    "a list of a list": ("[[1]]", "record 0: expected an object with prompt_tokens and output_tokens, found [1]"),
+    "true for a token": (json.dumps([LAB, {**LAB, "output_tokens": True}]),
+                         "record 1: output_tokens: expected a whole number from 1 to 1,000,000,000, found true"),
+    "a long text": (json.dumps([{**LAB, "output_tokens": "x" * 38}]), 'found "' + "x" * 38 + '"'),
+    "a longer text": (json.dumps([{**LAB, "output_tokens": "x" * 39}]), 'found "' + "x" * 36 + "..."),
+    "a list with no object": ("[7]", "record 0: expected an object with prompt_tokens and output_tokens, found 7"),
+    "a defect in a lab line": ('{"prompt_tokens": 5, "output_tokens": 2}\n{"prompt_tokens": 5}\n',
+                               "record 1: output_tokens is missing"),
+    "zero in the lab's own": ('{"prompt_tokens": 5, "output_tokens": 0}\n',
+                              "record 0: output_tokens: expected a whole number from 1"),
+    "a key twice": (
+        '[{"prompt_tokens": 5, "output_tokens": 2},\n{"prompt_tokens": 5, "output_tokens": 2, "prompt_tokens": 6}]',
+        'record 1: the key "prompt_tokens" stands twice in {"prompt_tokens": 6'),
+    "a key twice in a line": (lines(TIMED) + '{"input_length": 5, "input_length": 5, "output_length": 2}\n',
+                              'record 1: the key "input_length" stands twice'),
+    "an arrival missing": (json.dumps([{**LAB, "arrival_ms": 1}, LAB]),
+                           "record 1: arrival_ms: expected a time, found null"),
+    "the first arrival missing": (json.dumps([LAB, {**LAB, "arrival_ms": 1}]),
+                                  "record 0: arrival_ms: expected a time, found null"),
+    "NaN for a time": (json.dumps([{**LAB, "arrival_ms": float("nan")}]), "arrival_ms: expected a time, found NaN"),
+    "400 digits for a time": (json.dumps([{**LAB, "arrival_ms": 10**400}]), "arrival_ms: expected a time, found 1000"),
+    "5000 digits for a time": ('[{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": ' + "7" * 5000 + "}]",
+                               "arrival_ms: expected a time, found 7777"),
+    "5000 digits, and then no JSON": ("[" + "7" * 5000 + ", oops]", "not JSON"),
+    "a time beyond all ages": (json.dumps([{**LAB, "arrival_ms": 1.1e15}]), "arrival_ms: expected a time"),
+    "gap and arrival_ms": (json.dumps([{**LAB, "arrival_ms": 1, "gap": 1}]),
+                           "expected a gap or an arrival_ms, found records with both"),
+    "a gap missing": (lines({**LAB, "gap": 1}, LAB), "record 1: gap, the seconds since the arrival before, is missing"),
+    "a negative gap": (lines({**LAB, "gap": 1}, {**LAB, "gap": -1}), "record 1: gap: expected seconds from 0"),
+    "a gap of 400 digits": (lines({**LAB, "gap": 10**400}), "record 0: gap: expected seconds from 0"),
+    "a gap too long": (lines({**LAB, "gap": MOST + 1}),
+                       "record 0: gap: expected seconds from 0 to 1,000,000,000, found 1000000001"),
+    "a gap that is true": (lines({**LAB, "gap": True}), "record 0: gap: expected seconds from 0"),
+    "Azure: no date": (AZURE + "2023-11-16 18:15:46,1,2\nyesterday,3,4\n",
+                       'row 1 (line 3): TIMESTAMP: expected a date and time, found "yesterday"'),
+    "Azure: no such day": (AZURE + "2023-02-30 18:15:46,1,2\n", "row 0 (line 2): TIMESTAMP: expected a date and time"),
+    "Azure: second 60": (AZURE + "2023-02-03 18:15:60,1,2\n", "TIMESTAMP: expected a date and time"),
+    "Azure: ten digits": (AZURE + "2023-02-03 18:15:06.1234567890,1,2\n", "TIMESTAMP: expected a date and time"),
+    "Azure: no digit after the point": (AZURE + "2023-02-03 18:15:06.,1,2\n", "TIMESTAMP: expected a date and time"),
+    "Azure: a letter in a second": (AZURE + "2023-02-03 18:15:0x,1,2\n", "TIMESTAMP: expected a date and time"),
+    "Azure: a letter in a fraction": (AZURE + "2023-02-03 18:15:01.5x,1,2\n", "TIMESTAMP: expected a date and time"),
+    "Azure: digits of another script": (AZURE + "2023-02-03 18:15:0\u0661,1,2\n",
+                                        "TIMESTAMP: expected a date and time"),
+    "Azure: one digit of a second": (AZURE + "2023-02-03 18:15:6,1,2\n", "TIMESTAMP: expected a date and time"),
+    "Azure: a decimal comma": (AZURE + "2023-11-16 18:17:03,979,100,50\n",
+                               "row 0 (line 2): expected 3 cells, as in the header, found 4"),
+    "Azure: a negative count": (AZURE + "2023-11-16 18:15:46,1,-2\n",
+                                "row 0 (line 2): GeneratedTokens: expected a whole number from 0"),
+    "Azure: a fraction of a token": (AZURE + "2023-11-16 18:15:46,1.5,2\n",
+                                     "row 0 (line 2): ContextTokens: expected a whole number"),
+    "Azure: a count too large": (AZURE + f"2023-11-16 18:15:46,{MOST + 1},2\n",
+                                 "ContextTokens: expected a whole number"),
+    "two rows in a line": (AZURE + "2023-11-16 18:15:46,1,2,x,2023-11-16 18:15:47,3,4\n",
+                           "row 0 (line 2): expected 3 cells, as in the header, found 7"),
+    "a short row": (BURST + "5,ChatGPT,472\n", "row 0 (line 2): expected 6 cells, as in the header, found 3"),
+    "thousands with commas": (BURST + "5,ChatGPT,1,024,18,1042,x\n",
+                              "row 0 (line 2): expected 6 cells, as in the header, found 7"),
+    "a long and a short row": (BURST + "5,a,1,2,3,x,y\n6,a,1,2,3\n",
+                               "row 0 (line 2): expected 6 cells, as in the header, found 7"),
+    "a total that does not add up": (BURST + "5,a,1,2,3,x\n6,a,1,2,4,x\n",
+                                     "row 1 (line 3): Total tokens: expected 3, the sum of Request tokens and"),
+    "an open quote": (BURST + '5,"a,1,2,3,x\n' + "6,a,1,2,3,x\n" * 94, "row 0 (line 2): not CSV that we read"),
+    "a quote within": (BURST + '5,"a"b,1,2,3,x\n', "row 0 (line 2): not CSV that we read"),
+    "a field of 200,000 characters": (BURST + f'5,"{"a" * 200_000}",1,2,3,x\n6,a,1,2,3,x\n',
+                                      "row 0 (line 2): not CSV that we read"),
+    "a superscript two": (BURST + "5,a,²,2,4,x\n",
+                          'Request tokens: expected a whole number from 0 to 1,000,000,000, found "\\u00b2"'),
+    "an underscore": (BURST + "5,a,1_000,2,1002,x\n",
+                      'Request tokens: expected a whole number from 0 to 1,000,000,000, found "1_000"'),
+    "an underscore in a time": (BURST + "1_000,a,1,2,3,x\n", 'Timestamp: expected a time, found "1_000"'),
+    "a count of 400 digits": (BURST + f"5,a,{'7' * 400},2,3,x\n", "Request tokens: expected a whole number"),
+    "infinite seconds": (BURST + "inf,ChatGPT,472,18,490,x\n", "Timestamp: expected a time"),
+    "seconds that are no number": (BURST + "nan,ChatGPT,472,18,490,x\n", "Timestamp: expected a time"),
+    "seconds beyond all ages": (BURST + "1e13,ChatGPT,472,18,490,x\n", "Timestamp: expected a time"),
+    "seconds long ago": (BURST + "-1e13,ChatGPT,472,18,490,x\n", "Timestamp: expected a time"),
+    "a row after blank lines": (BURST + "\n\n5,a,1,2,3,x\n\nx,a,1,2,3,x\n",
+                                "row 1 (line 6): Timestamp: expected a time"),
+    "Vidur: just too late": (VIDUR + "1.0001e12,1,1\n", 'arrived_at: expected a time, found "1.0001e12"'),
+    "Vidur: just too early": (VIDUR + "-1.0001e12,1,1\n", 'arrived_at: expected a time, found "-1.0001e12"'),
+    "Vidur: a total that does not add up": (
+        "num_prefill_tokens,num_decode_tokens,num_total_tokens\n3,2,5\n3,2,6\n",
+        "row 1 (line 3): num_total_tokens: expected 5, the sum of num_prefill_tokens and num_decode_tokens, found "),
+    "Vidur: a header cut off": (VIDUR[:-1], "no request in it (Vidur)"),
+    "Vidur: a single row cut off": (VIDUR + "1,2,3", "no request in it (Vidur); 1 last line without a line end"),
+    "Vidur: no number": (VIDUR + "soon,1,1\n", 'arrived_at: expected a time, found "soon"'),
+    "Vidur: no arrival": (VIDUR + "1,1,1\n,1,1\n", "row 1 (line 3): arrived_at: expected a time"),
+    "every request failed": (BURST + "5,ChatGPT,472,0,472,x\n",
+                             "no request in it (BurstGPT); 1 failed request left out"),
+    "a header alone": (AZURE, "no request in it (Azure)"),
+    "vLLM: lists of two lengths": (json.dumps({**BENCH, "output_lens": [1]}), "must be lists of one length"),
+    "vLLM: no list": (json.dumps({**BENCH, "input_lens": 7}), "no list input_lens"),
+    "vLLM: start times of another length": (json.dumps({**BENCH, "start_times": [1]}), "must be lists of one length"),
+    "vLLM: empty lists": (json.dumps({"input_lens": [], "output_lens": []}),
+                          "must be lists of one length, one entry a request"),
+    "vLLM: half a token": (json.dumps({**BENCH, "input_lens": [1.5, 2, 3]}),
+                           "request 0: input_lens: expected a whole number"),
+    "vLLM: no first start": (json.dumps({**BENCH, "completed": 3, "start_times": [None, 1.0, 1]}),
+                             "request 1: start_times: found 1.0, and the records before have no time"),
+    "vLLM: no second start": (json.dumps({**BENCH, "completed": 3, "start_times": [1.0, None, 1]}),
+                              "request 1: start_times: expected a time, found null or nothing"),
+    "vLLM: which failed?": (json.dumps({**BENCH, "output_lens": [3, 0, 0], "completed": 2}),
+                            "2 requests have no output token, and completed is 2 of 3: without a list errors nothing"),
+    "vLLM: another thing in a second run": (json.dumps({**BENCH, "completed": 3}) + "\n[1]",
+                                            "run 2: expected an object with input_lens"),
+    "vLLM: a defect in a second run": (json.dumps({**BENCH, "completed": 3}) + "\n" + json.dumps({**BENCH,
+                                                                                                  "input_lens": [1, 2,
+                                                                                                                 -3]}),
+                                       "run 2: request 2: input_lens: expected a whole number"),
+    "Mooncake: hashes that are none": (hashed((0, 7, 5, [1.5])), "record 0: hash_ids: expected a list of names"),
+    "Mooncake: hashes that are no list": (hashed((0, 7, 5, "46")), "record 0: hash_ids: expected a list of names"),
+    "a null time in line 7": (lines(*({**TIMED, "timestamp": None if i == 6 else i} for i in range(9))),
+                              "record 6: timestamp: expected a time, found null or nothing"),
+    "guidellm: a report of another form": (json.dumps({"benchmarks": [{"requests": [1]}]}),
+                                           "expected benchmarks[].requests.successful[]"),
+    "guidellm: no benchmarks": (json.dumps({"benchmarks": []}), "the list of benchmarks is empty"),
+    "guidellm: a request that is none": (json.dumps({"benchmarks": [{"requests": {"successful": [7]}}]}),
+                                         "record 0: expected an object"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_refused(tmp_path, what):
+    text, says = BAD[what]
+    path = tmp_path / "requests"
+    path.write_text(text, newline="", encoding="utf-8")
+    with pytest.raises(BadInput) as refused:
+        load_trace(path)
+    line = str(refused.value)
+    assert says in line and line.startswith(f"{path}: ") and "\n" not in line and len(line) < 1000
+
+
+def test_one_line_and_status_2_from_the_script(tmp_path):
+    path = tmp_path / "requests"
+    path.write_text(BAD["an underscore"][0])
+    done = script("traces", path)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+    assert script("traces", tmp_path / "none").returncode == 2
+
+
+def test_a_folder_and_bytes_that_are_no_text(tmp_path):
+    with pytest.raises(BadInput, match="expected a file, found a folder"):
+        load_trace(tmp_path)
+    (tmp_path / "x").write_bytes(b"\xff\xfe[")
+    with pytest.raises(BadInput, match="expected UTF-8 text, found the byte 0xff"):
+        load_trace(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"[[\xfe\xff[")
+    with pytest.raises(BadInput, match="expected UTF-8 text, found the byte 0xfe"):
+        load_trace(tmp_path / "x")
+
+
+@pytest.mark.parametrize("text, plain", [
+    ('[{"a": 1, "b": 2.5}, {"a": 3}]', True), ('[{"a": "x"}]', False), ('[{"a": true}]', False),
+    ('[{"a": [1]}]', False), ('[{"a": 1}, {"a": "x"}]', False), ('[{"a": 1}, 7]', False), ('[7, {"a": 1}]', False),
+    ('[{"a": 1, "a": 2}]', False), ('[{"a": 1}, {"a": 1, "a": 2}]', False), ("[]", False), ('[{"a": 1}', False),
+    ("[" * 100_000, False),
+])
+def test_only_a_list_of_plain_records_is_read_fast(text, plain):
+    assert plain_records(text, 0) == (json.loads(text) if plain else None)
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit", "rubbish after it"])
+def test_a_damaged_gzip_file(tmp_path, damage):
+    path = tmp_path / "requests.gz"
+    content = bytearray(gzip.compress(GOOD["Vidur"][0].encode()))
+    if damage == "bit":
+        content[len(content) // 2] ^= 4
+    path.write_bytes({"cut": content[:-9], "bit": content, "rubbish after it": content + b"more"}[damage])
+    with pytest.raises(BadInput, match="gzipped, but damaged"):
+        load_trace(path)
+
+
+@pytest.mark.parametrize("text",
+                         [GOOD[what][0] for what in ("Vidur", "BurstGPT, more columns", "Qwen-Bailian by its blocks")])
+def test_a_file_that_is_cut_off_anywhere_never_gives_a_wrong_number(tmp_path, text):
+    path = tmp_path / "requests"
+    path.write_text(text, newline="")
+    whole = list(zip(*load_trace(path).requests))
+    for end in range(len(text)):
+        path.write_text(text[:end], newline="")
+        try:
+            rows = list(zip(*load_trace(path, timed=False).requests))
+        except BadInput:
+            continue
+        assert rows == whole[: len(rows)]
+
+
+def test_a_large_csv_file_is_read_alike_in_blocks_and_row_by_row(tmp_path):
+    """20,000 rows: several blocks. A quote in the last row makes its block go row by row; a defect there is named."""
+    path = tmp_path / "trace.csv"
+    times = [f"{i // 3600:02d}:{i // 60 % 60:02d}:{i % 60:02d}.{i:07d}" for i in range(20_000)]
+    rows = [f"2024-05-10 {time},{i % 977 + 1},{i % 331 + 1}\n" for i, time in enumerate(times)]
+    path.write_text(AZURE + "".join(rows))
+    trace = load_trace(path)
+    assert trace.requests == Requests([i % 977 + 1 for i in range(20_000)], [i % 331 + 1 for i in range(20_000)])
+    assert trace.arrivals_us == [round(i * 1_000_000.1) for i in range(20_000)]
+    path.write_text(AZURE + "".join(row.replace(",", ',"', 1).replace(",", '",', 2).replace('",', ",",
+                                                                                            1) for row in rows))
+    assert load_trace(path)[:2] == trace[:2]
+    path.write_text(AZURE + "".join(rows[:-1]) + "2024-05-10 05:00:00,1,x\n")
+    with pytest.raises(BadInput, match=r"row 19999 \(line 20001\): GeneratedTokens"):
+        load_trace(path)
+
+
+def test_plain_lines_of_csv_are_converted_a_column_at_a_time():
+    azure, vidur = (next(source for source in SOURCES if source.name == name) for name in ("Azure", "Vidur"))
+    header = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]
+    text = "1970-01-01 00:01:02.5,374,0\n1970-01-02 00:00:00,12,7"
+    assert block_columns(text, header, azure, {}) == ([374, 12], [0, 7], [62_500_000_000, 86_400 * 10**9])
+    text = "1970-01-01 00:01:02.5+01:00,374,0\n1970-01-02 00:00:00+01:00,12,7"
+    assert block_columns(text, header, azure, {})[2] == [-3_537_500_000_000, 82_800 * 10**9]
+    header = ["x", "num_prefill_tokens", "num_decode_tokens", "num_total_tokens", "arrived_at"]
+    text = f"a,{MOST},1,1000000001,-1e12\nb,3,2,5,1e12"
+    with pytest.raises(ValueError, match="a count is too large"):
+        block_columns(text, header, vidur, None)
+    text = f"a,{MOST - 1},1,{MOST},-1e12\nb,3,2,5,1e12"
+    assert block_columns(text, header, vidur, None) == ([MOST - 1, 3], [1, 2], [-1e12, 1e12])
+    assert block_columns("3,2", header[1:3], vidur, None) == ([3], [2], [])
+
+
+def test_rows_of_another_width_are_seen():
+    """A row may even have the cells of two rows, and one between them."""
+    vidur = next(source for source in SOURCES if source.name == "Vidur")
+    header = ["num_prefill_tokens", "num_decode_tokens", "num_total_tokens"]
+    assert block_columns("1,2,3\n1,2,3", header, vidur, None) == ([1, 1], [2, 2], [])
+    for width in (1, 2, 4, 5, 6, 7, 11):
+        wrong = ",".join(["1", "2", "3", "4"] * 3)[: 2 * width - 1]
+        for block in (wrong, f"1,2,3\n{wrong}", f"{wrong}\n1,2,3", f"1,2,3\n{wrong}\n1,2,3", "1,2,3\n\n1,2,3"):
+            with pytest.raises(ValueError, match="a row with too few or too many cells"):
+                block_columns(block, header, vidur, None)
+    with pytest.raises(ValueError, match="a row with too few or too many cells"):  # two lines of one cell, 1 and 2
+        block_columns("1\n2\n1,2,3", ["num_prefill_tokens", "x", "num_decode_tokens"], vidur, None)
+
+
+def seconds_of(work):
+    """The processor time of the fastest of five tries, without that of collecting the tests' own garbage."""
+    gc.collect()
+    gc.freeze()
+    tries = []
+    for _ in range(5):
+        start = time.process_time()
+        work()
+        tries.append(time.process_time() - start)
+    gc.unfreeze()
+    return min(tries)
+
+
+def test_csv_takes_at_most_three_times_as_long_as_splitting_it_and_300_bytes_a_request(tmp_path):
+    path, n = tmp_path / "trace.csv", 60_000
+    counts = [(i % 1999 + 1, i % 997) for i in range(n)]
+    rows = (f"{3 * i}.0,ChatGPT,{p},{o},{p + o},Conversation log\n" for i, (p, o) in enumerate(counts))
+    path.write_text(BURST + "".join(rows))
+
+    def split():
+        with path.open(newline="") as file:
+            rows = csv.reader(file)
+            next(rows)
+            return [float(row[0]) for row in rows]
+
+    assert seconds_of(lambda: load_trace(path)) <= 3 * seconds_of(split)
+    tracemalloc.start()
+    load_trace(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most <= 300 * n
+
+
+def test_a_plain_list_takes_at_most_two_and_a_half_times_as_long_as_its_json(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_text(json.dumps([{"prompt_tokens": i % 1999 + 1, "output_tokens": i % 997 + 1} for i in range(60_000)]))
+    assert seconds_of(lambda: load_trace(path)) <= 2.5 * seconds_of(lambda: json.loads(path.read_text()))
+
+
+def test_each_block_of_a_large_file_has_its_own_zone(tmp_path):
+    path = tmp_path / "trace.csv"
+    rows = [f"2024-05-10 12:00:{i % 60:02d}{zone},{i + 1},1\n" for zone in ("+02:00", "Z") for i in range(10_000)]
+    path.write_text(AZURE + "".join(rows))
+    arrivals_us = load_trace(path).arrivals_us
+    assert max(arrivals_us[:10_000]) == 59_000_000 and min(arrivals_us[10_000:]) == 7_200_000_000
+
+
+# --- benchmark results --------------------------------------------------------------------------------------------
+
+
+def measured(**fields):
+    """Two requests of 3 and 2 tokens, 10 ms a token after 50 ms and 60 ms."""
+    run = {"input_lens": [7, 9], "output_lens": [3, 2], "ttfts": [0.05, 0.06], "itls": [[0.01, 0.01], [0.01]],
+           "start_times": [8.0, 8.07], "duration": 0.14, "max_concurrency": 1, "request_rate": "inf", "completed": 2}
+    return {key: value for key, value in {**run, **fields}.items() if value != "gone"}
+
+
+def benches(tmp_path, text, name="run.json"):
+    path = tmp_path / name
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    return load_benches(path)
+
+
+def test_a_benchmark_worked_by_hand(tmp_path):
+    bench, = benches(tmp_path, measured())
+    assert bench.name == "run" and bench.prompt_tokens == [7, 9] and bench.output_tokens == [3, 2]
+    assert bench.starts_s == pytest.approx([0, 0.07]) and bench.ttfts_s == [0.05,
+                                                                            0.06] and bench.itls_s == [[0.01, 0.01],
+                                                                                                       [0.01]]
+    assert (bench.duration_s, bench.clients, bench.closed, bench.max_concurrency, bench.failed) == (0.14, 1, True, 1, 0)
+    assert bench.oddities == []
+    swapped = measured(**{key: measured()[key][::-1] for key in ("input_lens", "output_lens", "ttfts", "itls",
+                                                                 "start_times")})
+    assert benches(tmp_path, swapped) == [bench], "in the order in which they were sent"
+    old, = benches(tmp_path, measured(start_times="gone"))
+    assert old.starts_s is None and old.closed and old.ttfts_s == bench.ttfts_s
+    paced, = benches(tmp_path, measured(request_rate=3.5, duration="gone"))
+    assert paced.clients is None and not paced.closed and paced.duration_s == pytest.approx(0.14)
+    assert paced.oddities == ["The client's limit of 1 was reached: some requests were sent later than they were due."]
+
+
+def test_what_a_benchmark_leaves_out_is_said(tmp_path):
+    three = {"input_lens": [7, 9, 4], "output_lens": [3, 2, 0], "ttfts": [0.05, 0.06, 0.0],
+             "itls": [[0.01, 0.01], [0.01], []],
+             "start_times": [8.0, 8.07, 8.01], "completed": 3}
+    bench, = benches(tmp_path, measured(**three))
+    assert bench.prompt_tokens == [7, 9] and bench.failed == 0
+    assert bench.oddities == ["1 request completed without a token: left out, for want of a TTFT."]
+    bench, = benches(tmp_path, measured(**{**three, "completed": 2}))
+    assert bench.failed == 1 and bench.oddities == ["1 failed request left out: the load that they made is not known."]
+    bench, = benches(tmp_path, measured(itls=[[0.02], [0.01]]))
+    lumped = "1 of 2 requests have other than output - 1 gaps: their tokens did not come one at a time."
+    assert bench.oddities == [lumped]
+
+
+def test_the_gap_after_a_role_chunk_is_part_of_the_ttft(tmp_path):
+    bench, = benches(tmp_path, measured(itls=[[5e-6, 0.01, 0.01], [5e-6, 0.01]]))
+    assert bench.itls_s == [[0.01, 0.01], [0.01]] and bench.ttfts_s == pytest.approx([0.050005, 0.060005])
+    assert bench.oddities == []
+    for first_gap in (0.0011, 0.00101):
+        bench, = benches(tmp_path, measured(itls=[[first_gap, 0.01, 0.01], [0.01]]))
+        assert bench.itls_s[0][0] == first_gap, "too long for a role chunk"
+    bench, = benches(tmp_path, measured(output_lens=[2, 2], itls=[[5e-6, 4e-5], [0.01]]))
+    assert len(bench.itls_s[0]) == 2, "not much shorter than the others"
+
+
+def test_other_benchmarks(tmp_path):
+    record = aiperf(10**9, 5, 3)
+    record["metrics"] |= {"time_to_first_token": {"value": 50.0}, "inter_chunk_latency": {"value": [10.0, 12.0]}}
+    single = aiperf(2 * 10**9, 6, 1)
+    single["metrics"]["time_to_first_token"] = {"value": 40}
+    bench, = benches(tmp_path, lines(record, single), "profile_export.jsonl")
+    assert bench.name == "profile_export" and bench.starts_s == [0, 1]
+    assert bench.ttfts_s == [0.05, 0.04] and bench.itls_s == [[0.01, 0.012], []]
+    assert bench.duration_s == pytest.approx(1.04) and bench.clients is bench.max_concurrency is None
+    record = perf(10.0, 5, 3)
+    record["info"]["response_metrics"]["output_token_times"] = [10.25, 10.5, 11.0]
+    bench, = benches(tmp_path, [record])
+    assert bench.ttfts_s == [0.25] and bench.itls_s == [[0.25, 0.5]]
+
+
+def test_several_runs_in_a_file_are_several_benches(tmp_path):
+    both = benches(tmp_path, lines(measured(), measured(max_concurrency=None, request_rate=2.0)), "two.json")
+    assert [(bench.name, bench.closed) for bench in both] == [("two-1", True), ("two-2", False)]
+    assert benches(tmp_path, measured(), "naïve,\n.json.gz".replace("\n", "\x07"))[0].name == "na?ve,?"
+
+
+@pytest.mark.parametrize("text, says", [
+    (measured(ttfts="gone"), "no list ttfts: was it run with --save-detailed?"),
+    (measured(itls="gone"), "no list itls: was it run with --save-detailed?"),
+    (measured(ttfts=[0.1]), "must be lists of one length"),
+    (measured(ttfts=[None, 0.1]), "expected a TTFT and a list of gaps between tokens, found [null, [0.01, 0.01]]"),
+    (measured(itls=[[0.1, "x"], []]), "expected a TTFT and a list of gaps"),
+    (measured(itls=[[0.1, -0.1], []]), "expected a TTFT and a list of gaps"),
+    (measured(itls=[7, []]), "expected a TTFT and a list of gaps"),
+    (measured(ttfts=[50.0, 60.0]), "a request took 60.01 s in a run of 0.14 s: are its times in milliseconds?"),
+    (measured(ttfts=[50.0, 60.0], duration=1e6, mean_ttft_ms=55.0),
+     "its ttfts are 1000 times its own mean_ttft_ms: are they in seconds?"),
+    (measured(duration=0), "duration: expected seconds, found 0"),
+    (measured(max_concurrency="4"), 'max_concurrency: expected a whole number of clients or null, found "4"'),
+    (measured(max_concurrency=-4), "max_concurrency: expected a whole number"),
+    (measured(output_lens=[0, 0], completed=0), "no request in it has an output token; 2 failed requests left out"),
+    (lines(guidellm(1.0, inter_token_latency_ms=10.0)),
+     "it holds only inter_token_latency_ms, a mean for each request (guidellm)"),
+    (json.dumps([llmperf(5, 3)]), "it holds only inter_token_latency_s, a mean for each request (llmperf)"),
+    (VIDUR + "1,2,3\n", "it holds no times of tokens (Vidur). A fit needs the TTFT and every gap between tokens"),
+    (json.dumps([perf(10.0, 5, 3)]), "expected a start and the times at which its tokens came"),
+])
+def test_a_bad_benchmark_is_refused(tmp_path, text, says):
+    with pytest.raises(BadInput) as refused:
+        benches(tmp_path, text)
+    assert says in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 400
+
+
+def test_a_ratio_of_ten_is_no_other_unit(tmp_path):
+    assert benches(tmp_path, measured(mean_ttft_ms=5.51))
+    with pytest.raises(BadInput, match="are they in seconds"):
+        benches(tmp_path, measured(mean_ttft_ms=5.49))

@@ -1,0 +1,316 @@
+"""The three questions' files, recomputed by the other scheduler (lesson or twin) or in closed form."""
+
+import csv
+import json
+import random
+import statistics
+
+from roofline import model as orca_model
+import orca_reservation
+from roofline import workload as orca_workload
+import paged_chunked
+from paging import fast as paged_fast
+import paged_preemption
+import paged_prefix
+from paging import clock as paged_time
+import pytest
+from files.costs import Costs
+from fixture import files, script, shipped, words
+from common import Requests
+from paging.scheduler import Chunk
+from queueing import at_rate, unit_arrivals
+
+QUESTIONS = ["preemption", "prefix", "chunked"]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paged")
+    for question in QUESTIONS:
+        done = script(f"paged_{question}", "--out", folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        (folder / f"{question}.said").write_text(done.stdout)
+    return folder
+
+
+def rows(out, question):
+    with open(out / f"paged_{question}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_preemption_against_the_twin_and_in_closed_form(out):
+    """Recomputing: the fast twin, which shares no scheduler with the script, gives the same. Swapping, all at time 0: nothing is
+    computed twice, so the run lasts 8 ms a step, 0.05 ms a prompt token, and 32.768 us for each token that is moved, twice
+    (819,200 B at 25 GB/s; each move is rounded to whole us, which the tolerance covers)."""
+    requests = shipped()
+    table = rows(out, "preemption")
+    assert list(table[0]) == [
+        "reserve_full_prompt",
+        "resume",
+        "max_num_seqs",
+        "preemptions",
+        "resumed_tokens",
+        "throughput_tps",
+    ]
+    assert [tuple(row.values())[:3] for row in table] == [
+        (reserve, resume, limit)
+        for reserve in ("true", "false")
+        for resume in ("recompute", "swap")
+        for limit in ("8", "16", "32")
+    ]
+    for row in table:
+        reserve, limit = row["reserve_full_prompt"] == "true", int(row["max_num_seqs"])
+        if row["resume"] == "recompute":
+            played = paged_fast.schedule(requests, limit, kv_blocks=599, max_num_batched_tokens=256,
+                                         reserve_full_prompt=reserve)
+            tps = sum(requests.output_tokens) / (max(played.finished_us) / 1e6)
+            assert list(row.values())[3:] == [str(played.preemptions), str(played.resumed_tokens), f"{tps:.2f}"]
+        else:
+            log = []
+            swapped = paged_time.schedule(requests, limit, kv_blocks=599, max_num_batched_tokens=256, reserve_full_prompt=reserve,
+                                     swap_us=lambda tokens: round(tokens * 32.768), log=log)
+            most = [prompt + output - 1 for prompt, output in zip(*requests)]
+            assert sum(tokens for line in log for _, tokens in line.scheduled) == sum(most)
+            assert [row["preemptions"], row["resumed_tokens"]] == [str(swapped.preemptions), str(swapped.resumed_tokens)]
+            seconds = 0.008 * len(log) + 50e-6 * sum(requests.prompt_tokens) + 2 * 32.768e-6 * swapped.resumed_tokens
+            assert float(row["throughput_tps"]) == pytest.approx(sum(requests.output_tokens) / seconds, rel=1e-4)
+
+
+def test_prefix_in_closed_form(out):
+    """Every request but the first finds the whole system prompt, a multiple of 16, in the cache: TTFT is 0.05 ms for each
+    token that is left, and 8 ms."""
+    prompts = shipped().prompt_tokens
+    table = rows(out, "prefix")
+    assert [row["system_tokens"] for row in table] == ["0", "256", "512", "1024", "2048", "4096"]
+
+    def medians(system):
+        off = statistics.median(0.05 * (system + tokens) + 8 for tokens in prompts)
+        on = statistics.median([0.05 * (system + prompts[0]) + 8, *(0.05 * tokens + 8 for tokens in prompts[1:])])
+        return off, on
+
+    for row in table:
+        off, on = medians(int(row["system_tokens"]))
+        assert float(row["ttft_off_p50_ms"]) == pytest.approx(off, abs=0.0051)
+        assert float(row["ttft_on_p50_ms"]) == pytest.approx(on, abs=0.0051)
+        assert float(row["ratio"]) == pytest.approx(off / on, abs=0.00051)
+    shortest = next(s for s in range(16, 10_000, 16) if medians(s)[0] > 8 * medians(s)[1])
+    assert f"more than 8 times shorter has {shortest} tokens" in words((out / "prefix.said").read_text())
+
+
+def test_long_lists_need_fewer_draws():
+    counts = [paged_chunked.draws_for(n) for n in (1, 100, 1_000, 1_001, 10_000, 20_000, 20_001, 10**6)]
+    assert counts == [20, 20, 20, 19, 2, 1, 1, 1]
+
+
+def test_the_search_finds_what_trying_every_length_finds():
+    """For lists of 1 to 9 random prompts; of one or two no length is enough, since the first request finds nothing."""
+    r = random.Random(3)
+    for n in (1, 2, 3, 3, 4, 5, 9):
+        requests = Requests([r.randint(1, 60) for _ in range(n)], [1] * n)
+        lengths = range(16, paged_prefix.LONGEST + 1, 16)
+        tried = (tokens for tokens in lengths if paged_prefix.is_shorter(requests, tokens, 8, Costs()))
+        assert paged_prefix.shortest_beyond(requests, 8) == next(tried, None)
+
+
+def test_chunked_against_the_lesson(out):
+    requests = shipped()
+    table = rows(out, "chunked")
+    assert [row["max_num_batched_tokens"] for row in table] == ["64", "128", "256", "512", "1024", "2048", "unlimited"]
+    ttfts, gaps, span = [], [], 0
+    for seed in range(20):
+        arrivals = at_rate(unit_arrivals(seed, 100), 10)
+        played = paged_time.schedule(requests, 32, arrivals, max_num_batched_tokens=128)
+        ttfts += [first - arrival for first, arrival in zip(played.first_token_us, arrivals)]
+        gaps += [gap for gap, times in played.gaps_us.items() for _ in range(times)]
+        span += max(played.finished_us)
+    p99s = [statistics.quantiles(values, n=100, method="inclusive")[98] / 1000 for values in (ttfts, gaps)]
+    expected = [f"{p99s[0]:.2f}", f"{p99s[1]:.2f}", f"{20 * sum(requests.output_tokens) / span * 1e6:.2f}"]
+    assert list(table[1].values())[1:] == expected
+
+
+def lines_of(monkeypatch, capsys, module, folder, requests, *options):
+    """What a script prints, line by line, for a few requests; its csv file lies in the folder."""
+    records = [{"prompt_tokens": prompt, "output_tokens": output} for prompt, output in requests]
+    (folder / "requests.json").write_text(json.dumps(records))
+    argv = [f"{module.__name__}.py", "--out", folder, "--requests", folder / "requests.json", *options]
+    monkeypatch.setattr("sys.argv", [str(word) for word in argv])
+    module.main()
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A --costs file: 2 ms before the scheduler; the rest are the lab's costs."""
+    (tmp_path / "costs.txt").write_text("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=2")
+    return "--costs", tmp_path / "costs.txt"
+
+
+def test_what_preemption_prints_where_there_is_room_for_all(monkeypatch, capsys, tmp_path):
+    """One prompt of 40 tokens, 2 ms, and an output of 5, 8 ms each: 5 / 0.042 s. --first leaves the second out."""
+    row = "            0               0          119.05"
+    assert lines_of(monkeypatch, capsys, paged_preemption, tmp_path, [(40, 5), (9, 9)], "--first", "1") == [
+        "Preemption: paged_preemption.csv",
+        "reserve_full_prompt  resume     max_num_seqs  preemptions  resumed_tokens  throughput_tps",
+        *(f"{reserve:21}{resume:11}{limit:12}{row}"
+          for reserve in ("true", "false") for resume in ("recompute", "swap") for limit in (8, 16, 32)),
+        "Notice: nothing was preempted: the cache has room for all that may run together.",
+    ]
+
+
+def test_the_costs_of_preemption_are_those_given(monkeypatch, capsys, tmp_path):
+    """All at time 0 and no clients: 20 + 8 ms for one token. A step that swaps lasts as long."""
+    (tmp_path / "costs.txt").write_text("prefill_ms_per_token=0.5 step_ms=8 step_ms_per_sequence=0 overhead_ms=0")
+    said = lines_of(monkeypatch, capsys, paged_preemption, tmp_path, [(40, 1)], "--costs", tmp_path / "costs.txt")
+    assert [line.split()[-1] for line in said[2:-1]] == ["35.71"] * 12
+
+
+def test_what_preemption_says_of_its_table(capsys):
+    """The most preemptions without the reservation are 30; with it there are more, which does not matter."""
+    table = {
+        (True, "recompute"): [(0, 100), (2, 150), (40, 200)], (True, "swap"): [(0, 100), (2, 165), (3, 190)],
+        (False, "recompute"): [(0, 100), (10, 120), (30, 90)], (False, "swap"): [(0, 100), (6, 150), (20, 108)],
+    }
+    results = {(*key, limit): row for key, rows in table.items() for limit, row in zip((8, 16, 32), rows)}
+    swaps = [
+        "With the reservation, recomputing, the best limit is 32: 100 at 8, 150 at 16, 200 at 32 tokens/s. Swapping "
+        "changes that by +0.0% at 8, +10.0% at 16, -5.0% at 32.",
+        "Without the reservation, recomputing, the best limit is 16: 100 at 8, 120 at 16, 90 at 32 tokens/s. Swapping "
+        "changes that by +0.0% at 8, +25.0% at 16, +20.0% at 32.",
+        "A token moved out and back takes 65.5 us. One computed again takes 7.2 us, and a place in the budget.",
+    ]
+    paged_preemption.print_notices(results, Costs(prefill_us_per_token=7.2))
+    assert words(capsys.readouterr().out) == " ".join([
+        "Notice: with recompute and 32 sequences, reserving the whole prompt turns 30 preemptions into 40, and 90 "
+        "tokens/s into 200 (+122.2%).", *swaps])
+    results[False, "swap", 16] = 31, 150
+    paged_preemption.print_notices(results, Costs(prefill_us_per_token=7.2))
+    assert words(capsys.readouterr().out) == " ".join([
+        "Notice: with swap and 16 sequences, reserving the whole prompt turns 31 preemptions into 2, and 150 tokens/s "
+        "into 165 (+10.0%).", *swaps])
+
+
+def test_a_million_tokens_are_moved_in_32768_ms():
+    """819,200 B a token at 25 GB/s."""
+    assert paged_preemption.swap_us(10**6) == 32_768_000
+
+
+def test_what_prefix_prints(monkeypatch, capsys, tmp_path, server):
+    """Prompts of 40, 160 and 240 tokens, 2 ms before the scheduler. Without a system prompt their TTFTs are 12, 18 and
+    22 ms; with one of s tokens that is not cached, 0.05 s more. Cached, the first is the slowest, so the median is 22.
+    18 + 0.05 s > 8 x 22 from s > 3160 on: 3168."""
+    asked = [(40, 9), (160, 9), (240, 9)]
+    assert lines_of(monkeypatch, capsys, paged_prefix, tmp_path, [*asked, (1, 1)], "--first", 3, *server) == [
+        "Prefix caching: paged_prefix.csv",
+        "system_tokens  ttft_off_p50_ms  ttft_on_p50_ms   ratio",
+        "            0            18.00           18.00   1.000",
+        "          256            30.80           22.00   1.400",
+        "          512            43.60           22.00   1.982",
+        "         1024            69.20           22.00   3.145",
+        "         2048           120.40           22.00   5.473",
+        "         4096           222.80           22.00  10.127",
+        "Notice: with caching the median TTFT is 22.00 ms behind 4096 system tokens, +4.00 ms against none;",
+        "without, 222.80 ms.",
+        "The shortest system prompt (a multiple of 16) that makes the median TTFT more than 8 times shorter",
+        "has 3168 tokens.",
+    ]
+    assert (tmp_path / "paged_prefix.csv").read_text().splitlines()[-1] == "4096,222.80,22.00,10.127"
+    said = lines_of(monkeypatch, capsys, paged_prefix, tmp_path, asked[:1], *server)
+    assert said[-1] == "No system prompt of up to 8192 tokens makes the median TTFT more than 8 times shorter."
+
+
+def test_the_longest_system_prompt_that_is_tried_is_8192_tokens():
+    """Prompts of 10: 8.5 ms cached, 418.1 ms behind 8192 tokens and 417.3 behind 8176: 49.19 and 49.09 times."""
+    requests = Requests([10] * 3, [1] * 3)
+    assert paged_prefix.shortest_beyond(requests, 49.1) == 8192
+    assert paged_prefix.shortest_beyond(requests, 49.2) is None
+
+
+def test_what_chunked_prints_of_one_request(monkeypatch, capsys, tmp_path, server):
+    """10 tokens of prompt, 0.5 ms, one of output, 2 ms before the scheduler: TTFT 10.5 ms, and no gap between tokens.
+    Nobody waits, so each of the 20 draws lasts from 0 to 10.5 ms after the arrival."""
+    span_us = sum(at_rate(unit_arrivals(seed, 1), 10)[0] + 10_500 for seed in range(20))
+    tps = f"{20 * 1e6 / span_us:.2f}"
+    said = lines_of(monkeypatch, capsys, paged_chunked, tmp_path, [(10, 1), (9, 9)], "--first", 1, *server)
+    assert said == [
+        "Chunked prefill: paged_chunked.csv",
+        "max_num_batched_tokens  p99_ttft_ms  p99_itl_ms  throughput_tps",
+        *(f"{budget:>22}        10.50        0.00{tps:>16}" for budget in (64, 128, 256, 512, 1024, 2048, "unlimited")),
+        "Notice: p99 ITL is 0.00 ms at every budget.",
+        "p99 TTFT is lowest at 64, 10.50 ms.",
+    ]
+    assert (tmp_path / "paged_chunked.csv").read_text().splitlines()[-1] == f"unlimited,10.50,0.00,{tps}"
+
+
+def test_paging_solves_the_deadlock():
+    """At 12 requests/s, where reserving nothing deadlocks, all 1000 finish, and nearly all that is reserved is used; at 4 and
+    8, where memory suffices, the blocks change nothing but what is reserved."""
+    workload = orca_workload.load_workload(orca_workload.RECORDED)
+    for rate in (4, 8):
+        none, paged = (orca_reservation.measure(mode, workload, rate) for mode in ("none", "paged"))
+        assert paged.mean_used_tokens == pytest.approx(none.mean_used_tokens, rel=1e-9)
+        assert (paged.throughput_rps, paged.p50_ms_per_token) == pytest.approx(
+            (none.throughput_rps, none.p50_ms_per_token), rel=1e-9
+        )
+        assert paged.mean_used_tokens < paged.mean_reserved_tokens < paged.mean_used_tokens + 64 * 16
+    none, paged = (orca_reservation.measure(mode, workload, 12) for mode in ("none", "paged"))
+    assert none.finished < 1000 == paged.finished and paged.deadlock_s is None
+    assert 0.95 < paged.mean_used_tokens / paged.mean_reserved_tokens < 1
+    assert paged.mean_reserved_tokens <= 16 * (orca_model.CAPACITY_TOKENS // 16)
+
+
+def test_memory_in_blocks_worked_by_hand(monkeypatch):
+    """One request of 20 prompt and 3 output tokens: 20, 21 and 22 tokens written in three steps of equal time, 2 blocks held."""
+    monkeypatch.setattr(orca_reservation, "step_us", lambda chunks, rows, cached: 7.0)
+    _, reserved, used, deadlock_us = orca_reservation.in_blocks(Requests([20], [3]), [5.0])
+    assert (reserved, used, deadlock_us) == (32, 21, None)
+
+
+def test_what_chunked_says_of_its_table(capsys):
+    def said(itls_us):
+        ttfts_us = [90_000, 80_000, 70_000, 60_000, 50_000, 40_000, 50_000]
+        budgets = paged_chunked.BUDGETS
+        paged_chunked.print_notices({budget: (ttft, itl, 0) for budget, ttft, itl in zip(budgets, ttfts_us, itls_us)})
+        return words(capsys.readouterr().out)
+
+    lowest = " p99 TTFT is lowest at 2048, 40.00 ms."
+    assert said([10_500] * 7) == "Notice: p99 ITL is 10.50 ms at every budget." + lowest
+    assert said([11_000, 11_000, 12_000, 13_000, 14_000, 15_000, 15_000]) == (
+        "Notice: p99 ITL is lowest at 64, 11.00 ms, where p99 TTFT is 90.00 ms; highest at 2048, 15.00 ms, with 40.00 ms "
+        "of TTFT. The tail of ITL never falls as the budget grows." + lowest)
+    assert said([12_000, 11_000, 12_000, 13_000, 19_000, 15_000, 15_000]) == (
+        "Notice: p99 ITL is lowest at 128, 11.00 ms, where p99 TTFT is 80.00 ms; highest at 1024, 19.00 ms, with 50.00 ms "
+        "of TTFT. A larger budget is not always a longer tail: p99 ITL falls on the way to 128, 2048." + lowest)
+
+
+def test_a_chunk_behind_cached_tokens_on_the_roofline():
+    """2 P n + 4 L h (n^2 / 2 + n c) FLOPs, reads c and writes n tokens: SPEC's words with its own figures."""
+    for n, c in ((1, 5000), (512, 0), (512, 512), (2048, 9000)):
+        flops = 2 * 12_840_227_840 * n + 4 * 40 * 5120 * (n * n / 2 + n * c)
+        moved = 2 * 12_840_227_840 + 819_200 * (c + n)
+        expected_us = 1e6 * (max(flops / (0.6 * 312e12), moved / (0.8 * 1555e9)) + 0.001)
+        assert orca_reservation.step_us([Chunk(None, n, c, True, True)], 0, 0) == pytest.approx(expected_us, rel=1e-12)
+
+
+def test_a_request_that_never_fits_is_one_line(tmp_path):
+    path = tmp_path / "requests.json"
+    path.write_text('[{"prompt_tokens": 9600, "output_tokens": 1}]')
+    done = script("paged_preemption", "--out", tmp_path, "--requests", path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "request 0 can never fit: it grows to 9600 tokens, 600 blocks of 16, and the cache has 599" in done.stderr
+    assert not (tmp_path / "paged_preemption.csv").exists()
+
+
+def test_every_help_says_what_is_asked():
+    for question in QUESTIONS:
+        assert "?" in script(f"paged_{question}", "--help").stdout.split("\n\n")[1]
+    said = script("paged", "--help").stdout
+    assert "?" in said.split("\n\n")[1]
+    assert words(said).endswith("--replay FILE recorded cases, logs/NAME.log.gz beside them (default: "
+                                "fixtures/vllm/cases.json)")
+
+
+def test_the_ratio_is_searched_block_by_block():
+    """Two requests of 160 tokens: cached, the median of two is their mean, (off + 16) / 2 with off = 16 + 0.05 s.
+    off > 1.5 (off + 16) / 2 is off > 48: s > 640, and 656 is the next multiple of 16."""
+    assert paged_prefix.shortest_beyond(Requests([160, 160], [1, 1]), 1.5) == 656
+
