@@ -2,8 +2,8 @@
 
 A server limits how many sequences share an iteration, because each of them takes memory: the keys
 and values (KV) of its tokens stay in a cache while it runs. vLLM calls the limit max_num_seqs. This
-script plays continuous batching under the limit and reports the most sequences that ran together.
-It ignores memory itself, which the later labs play.
+script runs continuous batching under the limit and reports the most sequences that ran together.
+It ignores memory itself, which the later labs model.
 
     python3 lb2/maxseqs.py --max-num-seqs 32        writes maxseqs.txt
 """

@@ -46,7 +46,7 @@ LECTURE = (  # what, as printed, unit; in the order of numbers()
 RESERVED = ((4, "max_seq"), (8, "max_seq"), (8, "max_gen"), (12, "max_gen"), (8, "none"), (12, "none"))
 
 
-def played(workload):
+def all_results(workload):
     """The part of the demos' results that numbers() needs, computed here."""
     wastes = {rate: orca_waste.measure(workload, rate) for rate in (1, 4)}
     points = {system: curve(system, workload, RATES_RPS) for system in (ONE, BATCH)}
@@ -139,7 +139,7 @@ def notice_gains(peaks):
 def main():
     args = arguments(__doc__).parse_args()
     workload = chosen_workload(args)
-    results = played(workload)
+    results = all_results(workload)
     say(ASSUMPTIONS)
     show(*results, workload)
 

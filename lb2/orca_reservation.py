@@ -1,6 +1,6 @@
 """How much memory should a request reserve, if nobody knows how long its output will be?
 
-The iteration level is played with four answers, the modes of this demo:
+The iteration level is run with four answers, the modes of this demo:
 
     max_seq    the longest sequence that the model allows, 2,048 tokens
     max_gen    the prompt, and the output limit that the client declares: here 512 for every request

@@ -37,7 +37,7 @@ def name(budget):
     return "unlimited" if budget == UNLIMITED else str(budget)
 
 
-def play(requests, arrivals_us, budget, costs):
+def simulate(requests, arrivals_us, budget, costs):
     """The Schedule of one draw of arrivals, in us."""
     return schedule(requests, MAX_NUM_SEQS, arrivals_us, costs, max_num_batched_tokens=budget,
                     overhead_us=costs.overhead_us)
@@ -48,8 +48,8 @@ def measure(requests, budget, costs=Costs()):
     ttfts_us, gaps_us, span_us = [], Counter(), 0
     n = len(requests.prompt_tokens)
     draws = (at_rate(unit_arrivals(seed, n), RPS) for seed in range(draws_for(n)))
-    plays = (play(requests, arrivals_us, budget, costs) for arrivals_us in draws)
-    for result in progress(plays, draws_for(n)):
+    simulated = (simulate(requests, arrivals_us, budget, costs) for arrivals_us in draws)
+    for result in progress(simulated, draws_for(n)):
         ttfts_us.extend(first - issued for first, issued in zip(result.first_token_us, result.issued_us))
         gaps_us.update(result.gaps_us)
         span_us += max(result.finished_us)

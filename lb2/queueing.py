@@ -35,7 +35,7 @@ def at_rate(arrivals, rps):
     return [round(1e6 * (arrival / rps)) for arrival in arrivals]
 
 
-def play(requests, arrivals_us, max_num_seqs, costs):
+def simulate(requests, arrivals_us, max_num_seqs, costs):
     """(waits, time span) of one draw, in us."""
     result = schedule(requests, max_num_seqs, arrivals_us, costs)
     return [admitted - arrival for admitted, arrival in zip(result.admitted_us, arrivals_us)], max(result.finished_us)
@@ -44,8 +44,8 @@ def play(requests, arrivals_us, max_num_seqs, costs):
 def waits_at(requests, draws, rps, max_num_seqs, costs=Costs()):
     """(waits of all requests of all draws, sum of the draws' time spans), in microseconds."""
     waits_us, span_us = [], 0
-    plays = (play(requests, at_rate(draw, rps), max_num_seqs, costs) for draw in draws)
-    for more_waits_us, more_span_us in progress(plays, len(draws)):
+    simulated = (simulate(requests, at_rate(draw, rps), max_num_seqs, costs) for draw in draws)
+    for more_waits_us, more_span_us in progress(simulated, len(draws)):
         waits_us += more_waits_us
         span_us += more_span_us
     return waits_us, span_us

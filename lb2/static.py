@@ -27,7 +27,7 @@ from common import Costs, Schedule, arguments, count, load_costs, load_requests,
 
 
 def schedule(requests, slots, arrivals_us=None, costs=Costs()):
-    """Play all requests through the slots and return their Schedule. It jumps from event to event, exactly.
+    """Run all requests through the slots and return their Schedule. It jumps from event to event, exactly.
 
     requests: Requests, n of them; slots: int >= 1; arrivals_us: n whole numbers >= 0, in any order (None: all at 0).
     """

@@ -4,7 +4,7 @@ TTFT is the time to the first token. Concurrency is the number of requests under
 start at time 0; each sends its next request when its last one has ended (a closed loop), and
 max_num_seqs is N. So no request waits for a slot. Its TTFT is the time of the iteration that admits
 it: its own prefill, the prefill of all that are admitted with it (all N in the first iteration),
-and one decode pass. Continuous batching with all requests there at time 0 plays exactly this, with
+and one decode pass. Continuous batching with all requests there at time 0 does exactly this, with
 TTFT counted from admission: the next request of the list takes the slot of the one that has ended.
 It ignores memory. The overhead of --costs is added to every TTFT, and delays nothing.
 
@@ -36,7 +36,7 @@ class Point(NamedTuple):
 
 
 def measure(requests, concurrency, costs=Costs()):
-    """Play the closed loop of this many clients."""
+    """Run the closed loop of this many clients."""
     result = schedule(requests, concurrency, costs=costs)
     ttfts_us = [first - issued + costs.overhead_us for first, issued in zip(result.first_token_us, result.admitted_us)]
     mean_ttft_ms = fsum(ttfts_us) / len(ttfts_us) / 1000
@@ -126,7 +126,7 @@ def main():
     say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + throughput_words(points, target_ms))
     say("plan.py answers the same question for a server with a token budget, which spreads the prefill of a burst over "
         "several steps, and with asynchronous scheduling: its number is another.")
-    if 100 * up_to < len(requests.output_tokens):  # 20 x 256 plays of a long list would take hours
+    if 100 * up_to < len(requests.output_tokens):  # 20 x 256 runs of a long list would take hours
         say("The order of the list was not varied: its first burst is less than 1 % of it, which a p99 does not see.")
         return
     orders = (answer_in_random_order(requests, seed, up_to, target_ms, costs) for seed in range(ORDERS))

@@ -71,7 +71,7 @@ def duration_us(step, step_us, swap_us):
 def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()), kv_blocks=UNLIMITED, block_size=16,
              max_num_batched_tokens=UNLIMITED, chunked_prefill=True, reserve_full_prompt=True, prefixes=None,
              swap_us=None, log=None, *, asynchronous=False, clients=None, overhead_us=0):
-    """Play all requests in time and return their Schedule.
+    """Run all requests in time and return their Schedule.
 
     requests             Requests, n of them
     arrivals_us          open loop: when the clients send them, n times in any order (None: all at 0)
@@ -90,7 +90,7 @@ def schedule(requests, max_num_seqs, arrivals_us=None, step_us=step_of(Costs()),
     log                  a list that gets a LogLine for each step
     asynchronous         a step is scheduled before the results of the one before are there
 
-    Raises BadInput, a ValueError, for a request that could never fit.
+    Raises BadInput for a request that could never fit.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
     n = len(requests.prompt_tokens)

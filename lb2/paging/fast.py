@@ -1,7 +1,7 @@
 """The same Schedule as paging/clock.py gives, some twenty times faster.
 
 Nobody has to read this to understand the scheduler. schedule() gives exactly what
-paged_time.schedule() gives (tests/test_paged_fast.py), for the step times that Costs can express.
+clock.schedule() gives (tests/paging/test_paged_fast.py), for the step times that Costs can express.
 It leaves out what only the lesson needs: swapping to host memory, the log, and any other step_us.
 
 Why it is faster. No step visits the requests that decode: each takes one token a step, so they are
@@ -274,21 +274,21 @@ class Rows:
 def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=UNLIMITED, block_size=16,
              max_num_batched_tokens=UNLIMITED, chunked_prefill=True, reserve_full_prompt=True, prefixes=None, *,
              asynchronous=False, clients=None, overhead_us=0):
-    """Play all requests in time and return their Schedule: that of paged_time.schedule() with step_us=step_of(costs).
+    """Run all requests in time and return their Schedule: that of clock.schedule() with step_us=step_of(costs).
 
-    The parameters are those of paged_time.schedule(); costs is a Costs. Raises BadInput for a request that never fits.
+    The parameters are those of clock.schedule(); costs is a Costs. Raises BadInput for a request that never fits.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
-    play = Play(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,
+    simulation = Simulation(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,
                 Memory(kv_blocks, block_size, prefixes), max_num_seqs, max_num_batched_tokens, chunked_prefill,
                 reserve_full_prompt, asynchronous)
-    play.run()
-    gaps_us = Counter({gap: times for gap, times in play.gaps_us.items() if times})
-    return Schedule(play.admitted_us, play.first_token_us, play.finished_us, play.step + play.empty_steps,
-                    play.peak_running, gaps_us, play.preemptions, play.resumed_tokens, play.hit_tokens, play.issued_us)
+    simulation.run()
+    gaps_us = Counter({gap: times for gap, times in simulation.gaps_us.items() if times})
+    return Schedule(simulation.admitted_us, simulation.first_token_us, simulation.finished_us, simulation.step + simulation.empty_steps,
+                    simulation.peak_running, gaps_us, simulation.preemptions, simulation.resumed_tokens, simulation.hit_tokens, simulation.issued_us)
 
 
-class Play:
+class Simulation:
     """One run, and all that changes in it."""
 
     def __init__(self, requests, arrivals_us, clients, overhead_us, costs, memory, max_num_seqs, max_num_batched_tokens,
@@ -391,7 +391,7 @@ class Play:
         return min(steps, rows.steps_within(self.memory.free, self.step, chunk)) if self.bounded else steps
 
     def jump(self, steps):
-        """Play up to so many steps, but none that would see the next arrival. Returns who ends in the last of them."""
+        """Run up to so many steps, but none that would see the next arrival. Returns who ends in the last of them."""
         rows, memory, costs = self.rows, self.memory, self.costs
         count, chunk = rows.count, 0
         coming_us = FAR if self.head == len(self.reach_us) or self.full() else self.reach_us[self.head]
@@ -419,20 +419,20 @@ class Play:
         return rows.ending(self.step - 1)
 
     def add_up(self, steps, step_us, in_cache, growth, coming_us):
-        """Step by step, where the time of a step grows with the cache. Returns how many steps were played."""
+        """Step by step, where the time of a step grows with the cache. Returns how many steps it took."""
         context_us, gaps_us = self.costs.context_us, self.gaps_us
         count, asynchronous = self.rows.count, self.asynchronous
         now_us, before_us = self.now_us, self.before_us
-        played = 0
-        while played < steps and now_us < coming_us:
+        done = 0
+        while done < steps and now_us < coming_us:
             gap_us = step_us + context_us(in_cache)
             gaps_us[gap_us] = gaps_us.get(gap_us, 0) + count
             in_cache += growth
             now_us = before_us if asynchronous else before_us + gap_us
             before_us += gap_us
-            played += 1
+            done += 1
         self.now_us, self.before_us = now_us, before_us
-        return played
+        return done
 
     # One step, as in paged.py.
 

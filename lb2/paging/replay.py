@@ -1,8 +1,7 @@
 """Does our paged scheduler decide what vLLM's did, step by step?  (python3 lb2/paged.py --replay FILE)
 
-This module reads recorded cases and compares. It schedules nothing. A case has a name, the
-configuration of the server, its requests (arrivals in steps), and what was recorded: the sha256 of
-the decisions, one line a step,
+A recorded case has a name, the configuration of the server, its requests (arrivals in steps), and
+what was recorded: the sha256 of the decisions, one line a step,
 
     step|request:tokens,...|preempted,...|finished,...|free blocks
 
@@ -13,14 +12,19 @@ that does is shown, ours and theirs.
 
 import hashlib
 import os
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-from common import BadInput, MOST, Requests
+from common import MOST, BadInput, Requests
 from files.inputs import parse_json, read_text, shown
+from paging.scheduler import Request, Scheduler, refuse_what_cannot_fit
 
 MOST_TOKENS = 1_000_000  # of all requests of a case; each may be a step of its own
 MOST_STEPS = 1_000_000  # before the last arrival
+LIMITS = ("max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens")
+SWITCHES = ("chunked_prefill", "reserve_full_prompt", "prefix_caching")
+ASKED = ("prompt_tokens", "output_tokens", "arrival_step", "prefix_id", "prefix_tokens")
 
 
 class Case(NamedTuple):
@@ -70,9 +74,12 @@ def case_of(record):
     for request, prompt, prefix in zip(requests, prompts, prefixes):
         if request.get("prefix_id") is not None:
             prefix.append((of_type(request, "prefix_id", (str, int)), whole(request, "prefix_tokens", 0, prompt)))
-    keys = ("max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens")
-    limits = [whole(config, key, 1, MOST) for key in keys]
-    switches = [of_type(config, key, bool) for key in ("chunked_prefill", "reserve_full_prompt", "prefix_caching")]
+    known = {*LIMITS, *SWITCHES, "async_scheduling", *ASKED}
+    for key in (key for given in (config, *requests) for key in given):
+        if key not in known:  # a priority, a threshold: it may well have changed what was decided
+            raise ValueError(f"this scheduler does not know {shown(key)}")
+    limits = [whole(config, key, 1, MOST) for key in LIMITS]
+    switches = [of_type(config, key, bool) for key in SWITCHES]
     lines, digest = expected.get("decisions"), expected.get("decisions_sha256")
     if lines is not None and not all(isinstance(line, str) for line in lines):
         raise ValueError(f"decisions: expected a list of lines, found {shown(lines)}")
@@ -110,11 +117,37 @@ def recorded(case, folder):
     return None
 
 
-def verdict(case, decide, folder):
+def decisions(case):
+    """What our scheduler decides on a recorded Case: a line a step. Here the clock counts steps. Raises BadInput."""
+    requests = case.requests
+    refuse_what_cannot_fit(requests, case.max_num_seqs, case.kv_blocks, case.block_size, case.max_num_batched_tokens,
+                           case.chunked_prefill)
+    scheduler = Scheduler(case.max_num_seqs, case.kv_blocks, case.block_size, case.max_num_batched_tokens,
+                          case.chunked_prefill, case.reserve_full_prompt, case.prefix_caching)
+    coming = deque(sorted(range(len(case.arrivals)), key=case.arrivals.__getitem__))
+    asked = [Request(*request) for request in zip(range(len(coming)), *requests, case.prefixes)]
+    in_flight, lines = deque(), []
+    while coming or scheduler.waiting or scheduler.running:
+        while coming and case.arrivals[coming[0]] <= len(lines) + len(in_flight):
+            scheduler.waiting.append(asked[coming.popleft()])
+        in_flight.append(scheduler.schedule())
+        if len(in_flight) > case.asynchronous:
+            lines.append(line(len(lines), in_flight[0], scheduler.update(in_flight.popleft())))
+    return lines + [line(len(lines), step, []) for step in in_flight]
+
+
+def line(number, step, finished):
+    """One Step as a log has it: step|request:tokens,...|preempted,...|finished,...|free blocks."""
+    scheduled = ",".join(f"{chunk.request.position}:{chunk.tokens}" for chunk in step.chunks)
+    preempted, ended = (",".join(map(str, positions)) for positions in (step.preempted, finished))
+    return f"{number}|{scheduled}|{preempted}|{ended}|{step.free}"
+
+
+def verdict(case, folder):
     """(does it match?, the line or lines that say so)."""
     name = case.name.encode("ascii", "backslashreplace").decode("ascii")
     try:
-        ours = decide(case)
+        ours = decisions(case)
     except BadInput as error:
         return False, f"{name}: can never finish: {error}"
     try:
@@ -132,13 +165,13 @@ def verdict(case, decide, folder):
     return False, f"{name}: differs from its checksum, but not from the steps recorded beside it"
 
 
-def replay(path, decide):
-    """Replay every case of a file and print what came of each. decide: Case -> our lines. Returns how many differ."""
+def replay(path):
+    """Replay every case of a file and print what came of each. Returns how many differ."""
     path = Path(path)
     cases = load_cases(path)
     differ = 0
     for case in cases:
-        same, text = verdict(case, decide, path.parent / "logs")
+        same, text = verdict(case, path.parent / "logs")
         differ += not same
         print(text)
     print(f"{len(cases)} cases, {differ} differ")

@@ -12,12 +12,20 @@ prompt that begins like an earlier one need not be computed again (prefix cachin
 
 Two loops make a step: the running requests first, then the waiting ones. They decide what the
 first-come-first-served scheduler of vLLM 0.33.0 decides, step by step, synchronous or asynchronous
-(--replay shows it). Asynchronous: a step is decided while the one before it still runs, so up to
+(paged.py shows it). Asynchronous: a step is decided while the one before it still runs, so up to
 two steps have no results yet. A token of theirs counts as generated. What a finished request held
 comes back one step later. Not covered: priorities, speculative decoding, LoRA, sliding windows,
 several GPUs.
 
-    python3 lb2/paged.py --replay fixtures/vllm/cases.json        writes nothing; a line a case
+    here                                in vLLM's code
+    Blocks                              KVCacheManager and BlockPool
+    Blocks.hits                         get_computed_blocks
+    Blocks.takes <= Blocks.free         can_fit_full_sequence; allocate_slots gives None where not
+    Blocks.take, share, remember        allocate_slots
+    Blocks.release                      free
+    Scheduler.schedule, update          schedule, update_from_output
+    Scheduler.make_room, preempt        the loop in schedule that preempts until allocate_slots serves
+    Scheduler.serve                     what schedule notes of a request in its SchedulerOutput
 
     position 3          which request, counted from 0 in the list of requests
     length 41           prompt and generated tokens of a request, those in flight too

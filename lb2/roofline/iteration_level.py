@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 def schedule(requests, slots, arrivals_us, needs, capacity_tokens=CAPACITY_TOKENS, roofline=orca_model.roofline):
-    """Play all requests through slots and memory and return an Outcome. It jumps from event to event.
+    """Run all requests through slots and memory and return an Outcome. It jumps from event to event.
 
     requests: Requests, n of them; slots: int >= 1; arrivals_us: n times >= 0, in any order; needs:
     n token counts, reserved from admission to the last token; roofline: see orca_model.roofline. If
@@ -90,5 +90,5 @@ def schedule(requests, slots, arrivals_us, needs, capacity_tokens=CAPACITY_TOKEN
             finished_us[position] = now_us
             reserved_tokens -= needs[position]
             cached_tokens -= prompt_tokens[position] + output_tokens[position] - 1  # its last token was not written
-    played = Schedule(admitted_us, first_token_us, finished_us, iteration, peak_running)
-    return Outcome(played, reserved_token_us / busy_us, cached_token_us / busy_us)
+    schedule = Schedule(admitted_us, first_token_us, finished_us, iteration, peak_running)
+    return Outcome(schedule, reserved_token_us / busy_us, cached_token_us / busy_us)

@@ -22,7 +22,7 @@ from roofline.model import duration
 
 
 def schedule(requests, slots, arrivals_us, roofline=orca_model.roofline):
-    """Play all requests in batches and return their Schedule. A batch is one jump.
+    """Run all requests in batches and return their Schedule. A batch is one jump.
 
     requests: Requests, n of them; slots: int >= 1; arrivals_us: n times >= 0 that never fall;
     roofline: see orca_model.roofline. The requests of a batch have the same time of admission.

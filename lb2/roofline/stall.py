@@ -23,7 +23,7 @@ from roofline.model import CAPACITY_TOKENS, iterations_until, spell
 
 
 def schedule(requests, slots, arrivals_us, capacity_tokens=CAPACITY_TOKENS, roofline=orca_model.roofline):
-    """Play the requests until all have ended or none can go on, and return an Outcome; reserved = used.
+    """Run the requests until all have ended or none can go on, and return an Outcome; reserved = used.
 
     Arguments as in orca_iteration.schedule. Raises BadInput if a request could not fit even alone.
     """
@@ -87,5 +87,5 @@ def schedule(requests, slots, arrivals_us, capacity_tokens=CAPACITY_TOKENS, roof
                 finished_us[position] = now_us
                 cached_tokens -= needs[position]
         running = [row for row in running if row[0] != iteration]
-    played = Schedule(admitted_us, first_token_us, finished_us, iteration, peak_running)
-    return Outcome(played, cached_token_us / busy_us, cached_token_us / busy_us, deadlock_us)
+    schedule = Schedule(admitted_us, first_token_us, finished_us, iteration, peak_running)
+    return Outcome(schedule, cached_token_us / busy_us, cached_token_us / busy_us, deadlock_us)

@@ -29,7 +29,7 @@ class Point(NamedTuple):
     all_rps: float  # requests served per second if the warm-up counts too
 
 
-def play(system, requests, arrivals_us):
+def simulate(system, requests, arrivals_us):
     """The Schedule of the requests under a system."""
     scheduler, max_batch = system
     if scheduler == "request":
@@ -41,7 +41,7 @@ def play(system, requests, arrivals_us):
 def measure(system, workload, rate_rps):
     """The Point of a Workload that arrives at this rate."""
     arrivals_us = arrivals_at(workload, rate_rps)
-    finished_us = play(system, workload.requests, arrivals_us).finished_us
+    finished_us = simulate(system, workload.requests, arrivals_us).finished_us
     return Point(
         rate_rps,
         throughput_rps(arrivals_us, finished_us, warm_up(arrivals_us)),
@@ -62,7 +62,7 @@ def peak_rps(points):
 def at_once_rps(system, requests):
     """Requests served per second if all of them come at time 0: what the system can do at most."""
     n = len(requests.prompt_tokens)
-    return n * 1e6 / max(play(system, requests, [0] * n).finished_us)
+    return n * 1e6 / max(simulate(system, requests, [0] * n).finished_us)
 
 
 def highest_within(system, workload, target_ms):

@@ -2,11 +2,6 @@
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from random import Random
 
@@ -19,7 +14,7 @@ import orca_waste
 import pytest
 from common import Requests
 from running.options import aligned
-from fixture import LAB, SHIPPED, assert_refused, files, heed_ctrl_c, make, script, started, words
+from fixture import SHIPPED, assert_refused, files, make, script, started, words
 from orca_curves import Curves
 from orca_homogeneous import Equal
 from orca_reservation import Measures
@@ -27,7 +22,7 @@ from roofline.systems import Point, at_once_rps, curve, highest_within, measure,
 from orca_waste import Run, Times, Waste
 from roofline.workload import RECORDED, Workload, draw_workload, load_workload
 
-SCRIPTS = ["orca", "orca_waste", "orca_curves", "orca_homogeneous", "orca_reservation", "orca_lecture"]
+SCRIPTS = ["orca_waste", "orca_curves", "orca_homogeneous", "orca_reservation", "orca_lecture"]
 HEADERS = {
     "orca_waste.csv": "rate_rps,batches,mean_batch,computed_tokens,useful_tokens,waste",
     "orca_curves.csv": "scheduler,max_batch,rate_rps,throughput_rps,p50_ms_per_token",
@@ -106,17 +101,6 @@ def test_a_table_for_people_has_words_flush_left_and_numbers_flush_right():
     assert aligned(["scheduler", "max"], [["request", 8], ["iteration", "32.5"]]) == text
 
 
-def test_a_demo_alone_writes_the_same_bytes_and_says_the_same(made, tmp_path):
-    out, text = made
-    for name in SCRIPTS[1:]:
-        done = script(name, "--out", tmp_path)
-        assert (done.returncode, done.stderr) == (0, "")
-        assumptions, _, said = done.stdout.partition("usable.\n")
-        assert text.startswith(assumptions) and said in text
-        assert "60% of its FLOP/s and 80% of its bandwidth, an iteration costs 1 ms" in words(assumptions)
-    assert files(tmp_path) == files(out)
-
-
 def test_every_script_says_what_it_answers_and_refuses_what_it_cannot_read(tmp_path):
     for name in SCRIPTS:
         done = started(name, "--help")
@@ -133,31 +117,6 @@ def test_an_unfit_file_stops_make_before_anything_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks for the second process in /proc")
-@pytest.mark.parametrize("victim, number, status, says", [
-    ("both", signal.SIGINT, 130, ""),  # Ctrl-C: a terminal sends it to both
-    ("second", signal.SIGKILL, 2, "the second process ended without results; is there enough memory?"),
-])
-def test_a_process_that_is_stopped_stops_the_other_and_nothing_is_written(tmp_path, victim, number, status, says):
-    """They play twice as many requests as usual, so that there is time to stop them."""
-    path = tmp_path / "requests.json"
-    path.write_text(json.dumps(2 * json.loads(RECORDED.read_text())))
-    command = [sys.executable, str(LAB / "orca.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-                          preexec_fn=heed_ctrl_c) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while not children.read_text():
-            time.sleep(0.01)
-        time.sleep(0.2)  # the second process sets itself up
-        if victim == "both":
-            os.killpg(process.pid, number)
-        else:
-            os.kill(int(children.read_text()), number)
-        said = process.communicate(timeout=60)[0]  # ends only when both have ended
-    assert (process.returncode, files(tmp_path / "out")) == (status, {})
-    assert said == (says and f"orca.py: error: {says}\n")
-
-
 def test_make_clean_takes_these_results_too(tmp_path):
     for name in [*HEADERS, "mine.csv"]:
         (tmp_path / name).write_text("earlier")
@@ -169,8 +128,7 @@ def test_an_output_longer_than_max_gen_declares_is_refused(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([{"gap": 1, "prompt_tokens": 5, "output_tokens": 512 + extra} for extra in (0, 1)]))
     says = f"{path}: record 1: output_tokens: expected at most 512, which max_gen declares, found 513"
-    for name in ("orca", "orca_reservation"):
-        assert_refused(script(name, "--requests", path, "--out", tmp_path / "out"), name, says)
+    assert_refused(script("orca_reservation", "--requests", path, "--out", tmp_path / "out"), "orca_reservation", says)
     assert not (tmp_path / "out").exists()
 
 
@@ -190,7 +148,7 @@ def test_few_and_far_between_is_enough_for_every_demo(tmp_path, n):
 
 @pytest.fixture(scope="module")
 def played(recorded):
-    return orca_lecture.played(recorded)
+    return orca_lecture.all_results(recorded)
 
 
 def test_the_lecture_s_numbers(played):
@@ -644,7 +602,7 @@ def test_what_a_fresh_workload_changes():
     found = []
     for seed in range(20):
         workload = draw_workload(Random(seed))
-        wastes, points, peaks, runs = orca_lecture.played(workload)
+        wastes, points, peaks, runs = orca_lecture.all_results(workload)
         points |= {system: curve(system, workload, (0.5, 6, 8, 12, 16)) for system in SYSTEMS[2:]}
         unloaded = [points[system][0].p50_ms_per_token for system in SYSTEMS]
         highest = [peak_rps(points[system]) for system in SYSTEMS[2:]]

@@ -11,7 +11,7 @@ from paging import clock as paged_time
 import pytest
 from files.costs import Costs
 from fixture import ROOT, shipped
-from common import Requests
+from common import BadInput, Requests
 from paged_cases import random_case
 from paging.replay import load_cases
 
@@ -145,7 +145,7 @@ def test_with_everything_unlimited_the_twin_is_continuous():
 
 
 def test_what_can_never_fit_is_refused():
-    with pytest.raises(ValueError, match="request 1 can never fit: it grows to 49 tokens"):
+    with pytest.raises(BadInput, match="request 1 can never fit: it grows to 49 tokens"):
         paged_fast.schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=3)
 
 

@@ -15,7 +15,7 @@ import paged_prefix
 from paging import clock as paged_time
 import pytest
 from files.costs import Costs
-from fixture import files, script, shipped, words
+from fixture import script, shipped, words
 from common import Requests
 from paging.scheduler import Chunk
 from queueing import at_rate, unit_arrivals
