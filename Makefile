@@ -8,7 +8,7 @@
 ## make pictures       what the labs show, drawn
 ## make report         all of it on one page for REQUESTS, to send on
 ## make grade          check the result files in OUT against REQUESTS, whoever's program wrote them
-## make install        copy the eight steps into DIR and run them there: make install DIR=/root/lb2
+## make install        copy the eight steps into DIR, for a teacher: make install DIR=/root/lb2
 ## make clean          remove the result files of all labs from OUT
 ## make test           the tests of the lab itself (pytest, put into .venv where it is missing)
 ## make readme         put what the programs print into the pages; make check says what there is stale or broken
@@ -73,10 +73,13 @@ calibrate measured:
 grade:
 	@sh tests/run --quiet --no-header -rs --tb=short tests/grader/grade.py
 
-install:
-	@mkdir -p -- "$${DIR:?name a folder: make install DIR=/root/lb2}"
-	@for name in common $(STEPS); do cp "lb2/$$name.py" "$$DIR/" || exit; done
-	@for name in $(STEPS); do "$$PYTHON" "$$DIR/$$name.py" $${REQUESTS:+--requests="$$REQUESTS"} || exit; done
+install: # the fixture goes along where the course has no requests. Nothing that differs is replaced
+	@set -- $(addprefix lb2/,$(addsuffix .py,common $(STEPS))); \
+	test -e /opt/fixtures/llms/requests.json || set -- "$$@" fixtures/llms/requests.json; \
+	mkdir -p -- "$${DIR:?name a folder: make install DIR=/root/lb2}" || exit; \
+	for file do new="$$DIR/$${file##*/}"; if test -e "$$new" && ! cmp -s -- "$$file" "$$new"; \
+		then echo "$$new is there and differs: nothing was copied" >&2; exit 2; fi; done; \
+	cp -- "$$@" "$$DIR" && echo "The eight steps are in $$DIR: cd there, and run python3 static.py"
 
 clean:
 	@cd -- "$${OUT:-lb2}" && rm -rf $(RESULTS) .lab.* my_pictures

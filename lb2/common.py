@@ -1,15 +1,13 @@
 """What the steps share: they read requests and costs, measure, write results, and say what is wrong in one line.
 
-It simulates nothing, and imports the standard library alone. The clock counts whole microseconds.
-"""
+It simulates nothing, and imports the standard library alone. The clock counts whole microseconds."""
 
-import argparse
 import json
 import os
 import statistics
 import sys
 import textwrap
-import time
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,11 +15,12 @@ from typing import NamedTuple
 LAB = Path(__file__).resolve().parent
 PLACES = (LAB.parent / "fixtures/llms/requests.json", LAB / "requests.json", Path("/opt/fixtures/llms/requests.json"))
 REQUESTS_FILE = next((place for place in PLACES if place.exists()), PLACES[0])
+COLUMNS = (os.get_terminal_size().columns or 100) if sys.stdout and sys.stdout.isatty() else 100
 MOST = 1_000_000_000  # tokens, slots, requests, ms. More is a typing error
 HINT = "; a file of another kind becomes such a list by: python3 lb2/traces.py FILE --convert OUT.json"
 
 
-class BadInput(argparse.ArgumentTypeError):
+class BadInput(ArgumentTypeError):
     """A mistake in what the user gave us. Its text is the one line that says so."""
 
 
@@ -106,7 +105,7 @@ count = partial(number, least=1, kind=int)  # argparse type: a whole number of s
 
 def arguments(docstring):
     """The parser of a step. The docstring is its --help."""
-    parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = ArgumentParser(description=wrapped(docstring), formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=LAB, metavar="DIR", help="where results go (default: the scripts')")
     parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
                         help="JSON list of prompt_tokens and output_tokens (default: fixtures/llms/requests.json)")
@@ -118,8 +117,7 @@ def arguments(docstring):
 
 def percentile(values, percent):
     """The percentile (1..99) of one or more numbers, interpolated as numpy.percentile does it."""
-    values = values if len(values) > 1 else 2 * values  # of one number, that number
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+    return statistics.quantiles(values if len(values) > 1 else 2 * values, n=100, method="inclusive")[percent - 1]
 
 
 def pairs(**values):
@@ -148,19 +146,21 @@ def save(out, texts):
 
 def progress(results, total):
     """Pass on results that are computed as they are asked for. On a terminal, count them on stderr."""
-    start_s, watched = time.monotonic(), sys.stderr and sys.stderr.isatty()
     for done, result in enumerate(results, start=1):
         yield result
-        left_s = (time.monotonic() - start_s) / done * (total - done)
-        line = f"{done} of {total}, about {left_s:.0f} s to go" if done < total else ""
-        if watched:
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        if sys.stderr and sys.stderr.isatty():
+            print(f"\r\033[K{done} of {total}" if done < total else "\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def wrapped(text):
+    """The paragraphs of a text in lines of COLUMNS; those that are indented, as they are."""
+    fill = partial(textwrap.fill, width=COLUMNS, break_long_words=False, break_on_hyphens=False)
+    return "\n\n".join(part if part[:1].isspace() else fill(part) for part in text.split("\n\n"))
 
 
 def say(text):
-    """Print sentences in lines as wide as the terminal; 100 columns elsewhere."""
-    width = (os.get_terminal_size().columns or 100) if sys.stdout and sys.stdout.isatty() else 100
-    print(textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False))
+    """Print sentences."""
+    print(wrapped(text))
 
 
 def run(main):
@@ -175,6 +175,6 @@ def run(main):
     except (BadInput, OSError, MemoryError) as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds cannot be written, or nobody reads it
         if not isinstance(error, BrokenPipeError):
-            line = "".join(char if char.isprintable() else "?" for char in str(error) or "there is not enough memory")
+            line = str(error).replace("\n", " ") or "there is not enough memory"
             print(f"{Path(sys.argv[0]).name}: error: {line}", file=sys.stderr)
             sys.exit(2)

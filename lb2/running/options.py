@@ -14,7 +14,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from common import LAB, REQUESTS_FILE, BadInput, count, number
+from common import LAB, REQUESTS_FILE, BadInput, count, number, wrapped
 
 whole = partial(number, least=0, kind=int)  # argparse type: a whole number, 0 too
 
@@ -23,7 +23,7 @@ def parser_of(docstring, out=LAB):
     """The parser of a script: its docstring as --help, and the folder for its results."""
     if sys.stdout:
         sys.stdout.reconfigure(errors="backslashreplace")  # the name of a file may hold what a terminal cannot show
-    parser = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=wrapped(docstring), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=out, metavar="DIR",
                         help=f"folder for the results, made if missing (default: {out.relative_to(LAB.parent)})")
     return parser

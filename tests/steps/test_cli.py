@@ -71,7 +71,7 @@ def test_a_bad_request_file_is_one_line_and_changes_nothing(tmp_path, case):
     name = STEPS[list(BAD_FILES).index(case) % len(STEPS)]
     done = script(name, "--requests", path, "--out", out)
     assert_refused(done, name, says)
-    assert str(path) in done.stderr
+    assert path.name in done.stderr
     assert files(out) == before
 
 
@@ -91,26 +91,26 @@ def test_an_out_that_cannot_be_written(tmp_path, name):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("precious")
     for out in (in_the_way, in_the_way / "below"):
-        assert_refused(script(name, "--out", out), name, str(in_the_way))
+        assert_refused(script(name, "--out", out), name, "file")
     assert in_the_way.read_text() == "precious"
 
 
 def test_a_result_that_cannot_be_replaced_is_named_and_leaves_nothing_beside_it(tmp_path):
     (tmp_path / "cost.txt").mkdir()
-    assert_refused(script("cost", "--out", tmp_path), "cost", str(tmp_path / "cost.txt"))
+    assert_refused(script("cost", "--out", tmp_path), "cost", "cost.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["cost.txt"]
 
 
 def test_closed_streams_are_no_traceback(tmp_path):
-    command = f'"{sys.executable}" "{LAB}/cost.py" --out "{tmp_path}" >&-'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    command = ["sh", "-c", '"$@" >&-', "sh", sys.executable, LAB / "cost.py", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "cost.txt").exists()
 
 
 def test_a_strange_file_name_still_makes_one_line(tmp_path):
     path = tmp_path / "two\nlines \x1b[31m.json"
     path.write_text("[]")
-    assert_refused(script("cost", "--requests", path), "cost", "two?lines ?[31m.json: expected a JSON list of requests, found []")
+    assert_refused(script("cost", "--requests", path), "cost", "two lines \x1b[31m.json: expected a JSON list of requests, found []")
 
 
 @pytest.mark.parametrize("name", ["queueing", "tune"])
@@ -212,9 +212,9 @@ def test_help_says_what_is_answered_and_written(name):
 
 
 def test_a_reader_that_closes_early_is_no_error(tmp_path):
-    command = f'"{sys.executable}" "{LAB}/static.py" --out "{tmp_path}" | true'
+    command = ["sh", "-c", '"$@" | true', "sh", sys.executable, LAB / "static.py", "--out", tmp_path]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=buffered)
+    done = subprocess.run(command, capture_output=True, text=True, env=buffered)
     assert done.stderr == "" and (tmp_path / "static.txt").exists()
 
 
@@ -443,14 +443,32 @@ def test_make_all_takes_names_as_they_are(tmp_path, name):
     assert sorted(files(tmp_path / name / "all")) == sorted(RESULTS)
 
 
-def test_install_copies_the_scripts_and_runs_them_there(tmp_path):
-    home = tmp_path / "a$b root" / "lb2"
-    requests = tmp_path / "requests.json"
-    requests.write_text(json.dumps([GOOD]))
-    done = make("install", f"DIR={home}", f"REQUESTS={requests}")
-    assert done.returncode == 0 and set(RESULTS) < set(files(home)) and "static.py" in files(home)
-    again = subprocess.run([sys.executable, "static.py", "--requests", requests], cwd=home, capture_output=True)
-    assert again.returncode == 0
+@pytest.mark.parametrize("name", ["a$b root/it's lb2", "-y"])
+def test_install_copies_the_steps_and_they_run_there(tmp_path, name):
+    """Without the project, and without the course's requests, a step in the folder reads the list that lies beside it."""
+    project = tmp_path / "project"
+    copied_lab(project)
+    shutil.copy(ROOT / "Makefile", project)
+    command, environment = make_command("install", f"DIR={name}")
+    command[command.index(str(ROOT))] = str(project)
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    home = project / name
+    steps = {"common.py", *(f"{step}.py" for step in STEPS)}
+    course = os.path.exists("/opt/fixtures/llms/requests.json")
+    assert set(files(home)) == (steps if course else {*steps, "requests.json"})
+    alone = tmp_path / "alone"
+    shutil.move(home, alone)
+    done = subprocess.run([sys.executable, "static.py"], cwd=alone, capture_output=True, text=True)
+    assert done.returncode == 0 and "static.txt: total_steps=" in done.stdout
+
+
+def test_install_replaces_nothing_that_differs(tmp_path):
+    (tmp_path / "static.py").write_text("# mine\n")
+    refused = make("install", f"DIR={tmp_path}")
+    assert refused.returncode == 2 and f"{tmp_path}/static.py is there and differs: nothing was copied" in refused.stderr
+    assert files(tmp_path) == {"static.py": b"# mine\n"}
+    (tmp_path / "static.py").unlink()
+    assert [make("install", f"DIR={tmp_path}").returncode for _ in "12"] == [0, 0], "what is the same is no obstacle"
     refused = make("install")
     assert refused.returncode == 2 and "name a folder: make install DIR=/root/lb2" in refused.stderr
 
