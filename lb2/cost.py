@@ -37,7 +37,7 @@ def main():
     print("Step 7: prefill and decode")
     print(f"cost.txt: {line}", end="")
     say(f"Notice: served alone, {decode_share:.1%} of the time is decode. Continuous batching in {SLOTS} slots "
-        f"shares its passes; of its time decode is {batched_ms / (prefill_ms + batched_ms):.4f}.")
+        f"shares each pass among its sequences: there decode is {batched_ms / (prefill_ms + batched_ms):.4f} of it.")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ It ignores memory itself, which the later labs model.
 """
 
 from common import arguments, count, load_costs, load_requests, pairs, run, save, say
-from static import throughput_tps
+from static import slot_util, throughput_tps
 from continuous import schedule
-
 
 KV_BLOCKS, BLOCK_TOKENS = 599, 16  # the cache of the third lab: 599 blocks of 16 tokens
 
@@ -36,11 +35,21 @@ def main():
 
     print("Step 5: a limit on running sequences")
     print(f"maxseqs.txt: {line}", end="")
+    tps = throughput_tps(requests, result)
     say(f"Notice: {result.peak_running} of {args.max_num_seqs} allowed ran together, "
-        f"{len(requests.output_tokens)} wanted to; {throughput_tps(requests, result):.2f} tokens/s.")
+        f"{len(requests.output_tokens)} wanted to; {tps:.2f} tokens/s.")
+    if args.max_num_seqs > 1:
+        half = args.max_num_seqs // 2
+        fewer = schedule(requests, half, costs=costs)
+        half_tps = throughput_tps(requests, fewer)
+        say(f"With {half} slots it is {half_tps:.2f} tokens/s, so {args.max_num_seqs} slots give {tps / half_tps:.2f} "
+            "times as much. Prefill takes the same time with any number of slots. And the more slots there are, the "
+            "more of them stand idle while the last long answers end: slot_util goes from "
+            f"{slot_util(requests, fewer, half):.4f} to {slot_util(requests, result, args.max_num_seqs):.4f}.")
     room = requests_that_fit(requests)
-    say(f"KV decides the limit: a cache of {KV_BLOCKS} blocks of {BLOCK_TOKENS} tokens, as in the third lab, has room "
-        f"for {room} average request{'' if room == 1 else 's'} at full length.")
+    say("This lab has no memory, so all slots can be used. On a server the KV cache decides the limit. The third lab's "
+        f"cache, {KV_BLOCKS} blocks of {BLOCK_TOKENS} tokens, has room for {room} average "
+        f"request{'' if room == 1 else 's'} at full length.")
 
 
 if __name__ == "__main__":

@@ -65,17 +65,25 @@ def capacity_rps(requests, max_num_seqs, costs):
     return 1_000_000 / (prefill_us + decode_us)
 
 
-def notice_at_capacity(requests, draws, max_num_seqs, costs):
-    """Sentences on what the mean and the p99 of the waits say where the load reaches capacity."""
+def notices_at_capacity(requests, draws, p99s_ms, max_num_seqs, costs):
+    """Sentences on what the waits say at, beyond and below capacity. p99s_ms: {rate: p99 of the waits}."""
     n = len(requests.output_tokens)
     if n <= max_num_seqs:
-        return f"There are no more requests ({n}) than slots ({max_num_seqs}), so nobody waits for a slot at any rate."
+        yield f"There are no more requests ({n}) than slots ({max_num_seqs}), so nobody waits for a slot at any rate."
+        return
     capacity = capacity_rps(requests, max_num_seqs, costs)
     waits_us, _ = waits_at(requests, draws, capacity, max_num_seqs, costs)
     mean_ms, p99_ms = sum(waits_us) / len(waits_us) / 1000, percentile(waits_us, 99) / 1000
-    return (f"Capacity is about {capacity:.3g} requests/s, when all {max_num_seqs} slots are busy. At that rate the "
-            f"mean wait is {mean_ms:.0f} ms and the p99 {p99_ms:.0f} ms. Beyond it the queue grows as long as requests "
-            f"arrive, so the p99 there is a matter of how long the list is ({n} requests).")
+    yield (f"Capacity is about {capacity:.3g} requests/s, when all {max_num_seqs} slots are busy. At that rate the "
+           f"mean wait is {mean_ms:.0f} ms and the p99 {p99_ms:.0f} ms. Beyond it the queue grows as long as requests "
+           f"arrive. There the p99 jumps, and how far it goes depends on the length of the list ({n} requests).")
+    below = max((rps for rps in p99s_ms if rps < capacity), default=None)
+    if below:
+        _, more_ms = queue_at(requests, draws, below, 2 * max_num_seqs, costs)
+        why = ("slots are short at times" if more_ms < 0.9 * p99s_ms[below] else
+               "a request waits for the end of the iteration under way, and not for a slot")
+        yield (f"Below capacity, at {below:g} requests/s, twice the slots would make the p99 wait {more_ms:.1f} "
+               f"instead of {p99s_ms[below]:.1f} ms: {why}.")
 
 
 def main():
@@ -86,11 +94,10 @@ def main():
     args = parser.parse_args()
     requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     draws = [unit_arrivals(seed, len(requests.output_tokens)) for seed in range(DRAWS)]
-    measured = (queue_at(requests, draws, rps, args.max_num_seqs, costs) for rps in args.rps)
-    rows = [
-        [f"{rps:.12g}", f"{avg_queue:.3f}", f"{p99_wait_ms:.3f}"]
-        for rps, (avg_queue, p99_wait_ms) in zip(args.rps, progress(measured, len(args.rps)))
-    ]
+    queues = (queue_at(requests, draws, rps, args.max_num_seqs, costs) for rps in args.rps)
+    measured = list(progress(queues, len(args.rps)))
+    rows = [[f"{rps:.12g}", f"{mean:.3f}", f"{p99_ms:.3f}"] for rps, (mean, p99_ms) in zip(args.rps, measured)]
+    p99s_ms = {rps: p99_ms for rps, (_, p99_ms) in zip(args.rps, measured)}
     text = table(["rps", "avg_queue", "p99_wait_ms"], rows)
     save(args.out, {"queue.csv": text})
 
@@ -102,7 +109,8 @@ def main():
     else:
         say(f"Notice: from {low[0]} to {high[0]} requests/s the mean queue goes from {low[1]} to {high[1]} requests, "
             f"and the p99 wait from {low[2]} to {high[2]} ms.")
-    say(notice_at_capacity(requests, draws, args.max_num_seqs, costs))
+    for sentence in notices_at_capacity(requests, draws, p99s_ms, args.max_num_seqs, costs):
+        say(sentence)
 
 
 if __name__ == "__main__":

@@ -124,17 +124,18 @@ def main():
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
     say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + throughput_words(points, target_ms))
-    say("plan.py answers the same question for a server with a token budget, which spreads the prefill of a burst over "
-        "several steps, and with asynchronous scheduling: its number is another.")
+    say("Here all clients start together, and all their prompts are prefilled in one iteration. That burst decides the "
+        "p99. plan.py leaves each client's first request out, and its server prefills a burst in several steps, so it "
+        "gives another number.")
     if 100 * up_to < len(requests.output_tokens):  # 20 x 256 runs of a long list would take hours
-        say("The order of the list was not varied: its first burst is less than 1 % of it, which a p99 does not see.")
+        say("The order of the list was not varied. Its first burst is less than 1 % of it, which a p99 does not see.")
         return
     orders = (answer_in_random_order(requests, seed, up_to, target_ms, costs) for seed in range(ORDERS))
     answers = list(progress(orders, ORDERS))
     low, high = min(answers), max(answers)
-    found = f"all give {low}" if low == high else f"give {low} to {high}, median {median(answers):g}"
-    say("Which requests share the first burst is an accident of the list's order: "
-        f"{ORDERS} random orders of it {found}.")
+    found = f"{low}" if low == high else f"{low} to {high}, median {median(answers):g}"
+    say(f"The order of the list decides which requests are in that burst. {ORDERS} random orders of the same requests "
+        f"give {found}.")
 
 
 if __name__ == "__main__":
