@@ -16,10 +16,10 @@ It ignores that the length of an output is not known beforehand: that is the que
 from typing import NamedTuple
 
 from common import run, save, say, table
-from running.options import aligned
 from roofline.model import ASSUMPTIONS
 from roofline.systems import HIGHEST_RPS, at_once_rps, curve, decimals, highest_within, name, peak_rps
 from roofline.workload import arguments, chosen_workload
+from running.options import aligned
 
 ONE, BATCH, MANY = ("request", 1), ("request", 8), ("iteration", 32)
 SYSTEMS = (ONE, BATCH, ("iteration", 8), ("iteration", 16), MANY)
@@ -89,13 +89,13 @@ def notice_peak(curves):
 
 
 def notice_overload(curves):
-    """If more requests come than can be served, the measure reads low, and the warm-up is why."""
+    """If more requests come than can be served, the measure is too small, and the warm-up is why."""
     last, capacity = curves.points[ONE][-1], curves.one_at_once_rps
     if last.rate_rps > capacity:
-        say(f"Notice: in overload the throughput reads low. {name(ONE)} can serve {capacity:.3f} requests/s; at "
+        say(f"Notice: in overload the measure is too small. {name(ONE)} can serve {capacity:.3f} requests/s. At "
             f"{last.rate_rps} requests/s {last.throughput_rps:.3f} is measured, {last.throughput_rps / capacity:.2f} "
-            "of it. The measured time also serves the warm-up's requests, which are not counted. Counted with them "
-            f"the same run serves {last.all_rps:.3f}.")
+            "of it. The requests of the warm-up are not counted, but part of the measured time goes to them. If they "
+            f"are counted, the same run gives {last.all_rps:.3f}.")
 
 
 def main():

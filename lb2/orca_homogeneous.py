@@ -12,10 +12,10 @@ lengths.
 from typing import NamedTuple
 
 from common import Requests, run, save, say, table
-from running.options import aligned
-from roofline.model import ASSUMPTIONS
+from roofline.model import ASSUMPTIONS, CAPACITY_TOKENS, duration, roofline
 from roofline.systems import at_once_rps, curve, name, peak_rps
 from roofline.workload import Workload, arguments, chosen_workload
+from running.options import aligned
 
 LENGTHS = ((32, 32), (256, 256))  # prompt and output tokens
 BATCH, SAME_SLOTS, SAME_LIMIT = ("request", 8), ("iteration", 6), ("iteration", 8)
@@ -60,6 +60,7 @@ def show(equal):
     print(aligned([*HEADER, "at_once_rps"], wider), end="")
     for lengths in LENGTHS:
         notice_gain(lengths, equal)
+    notice_lockstep()
 
 
 def notice_gain(lengths, equal):
@@ -70,6 +71,19 @@ def notice_gain(lengths, equal):
     say(f"Notice: at {lengths[0]} + {lengths[1]} tokens {name(SAME_LIMIT)} peaks {peak - 1:.1%} above {name(BATCH)}. "
         f"If all come at once, scheduling alone ({name(SAME_SLOTS)}) gains {scheduling - 1:.1%}, and the two more "
         f"slots ({name(SAME_LIMIT)}) gain another {memory - 1:.1%}.")
+
+
+def notice_lockstep():
+    """Why a peak may lie above what is served if all come at once."""
+    prompt, output = LENGTHS[-1]
+    rows = min(SYSTEMS[-1][1], CAPACITY_TOKENS // (prompt + output))
+    together_ms = duration(roofline(rows * prompt, rows * prompt**2, 0, 0), 1) / 1000 / rows
+    cached = (rows - 1) * (prompt + output // 2)
+    joined, without = (duration(roofline(*new, rows - 1, cached), 1) / 1000 for new in ((prompt, prompt**2), (0, 0)))
+    say(f"Notice: all at once is no maximum. {rows} requests of {prompt} + {output} tokens fit into memory, and all at "
+        f"once they run in lockstep: their prompts are prefilled together, {together_ms:.1f} ms each, and nobody decodes "
+        f"meanwhile. A prompt that joins {rows - 1} decoding requests makes their iteration "
+        f"{joined - without:.1f} ms longer: it computes while the weights are read.")
 
 
 def main():

@@ -15,16 +15,16 @@ so is our hypothesis. The four throughputs are this lab's own.
 
 import sys
 
+from common import run, say
 import orca_homogeneous
 import orca_waste
-from common import run, say
-from running.options import aligned
 from orca_curves import BATCH, ONE, RATES_RPS
 from orca_homogeneous import LENGTHS, SAME_LIMIT, equal_lengths
-from roofline.model import ASSUMPTIONS
 from orca_reservation import measure
+from roofline.model import ASSUMPTIONS
 from roofline.systems import curve, name, peak_rps
 from roofline.workload import RECORDED, arguments, chosen_workload, load_workload
+from running.options import aligned
 
 LECTURE = (  # what, as printed, unit; in the order of numbers()
     ("waste at 1 request/s", "27", "%"),

@@ -18,14 +18,14 @@ The iteration level is run with four answers, the modes of this demo:
 from statistics import mean
 from typing import NamedTuple
 
+from common import BadInput, run, save, say, table
+from paging import clock as paged_time
 from roofline import iteration_level as orca_iteration
 from roofline import stall as orca_stall
-from paging import clock as paged_time
-from common import BadInput, run, save, say, table
-from running.options import aligned
 from roofline.iteration_level import Outcome
 from roofline.model import ASSUMPTIONS, CAPACITY_TOKENS, MAX_SEQ_TOKENS, duration, roofline
 from roofline.workload import arguments, arrivals_at, chosen_workload, p50_ms_per_token, throughput_rps, warm_up
+from running.options import aligned
 
 MAX_BATCH = 64
 MAX_GEN = 512  # output tokens that every request declares

@@ -13,14 +13,14 @@ all: the waste is 1 - 10 / 14 = 0.2857.
 
 from typing import NamedTuple
 
+from common import run, save, say, table
 from roofline import model as orca_model
 from roofline import request_level as orca_request
-from common import run, save, say, table
-from running.options import aligned
 from roofline.model import (ASSUMPTIONS, CAPACITY_TOKENS, FULL_LENGTH_SLOTS, KV_BYTES_PER_TOKEN, MAX_SEQ_TOKENS,
-                        PARAMETERS, WEIGHT_BYTES, duration)
+                            PARAMETERS, WEIGHT_BYTES, duration)
 from roofline.systems import decimals
 from roofline.workload import arguments, arrivals_at, chosen_workload
+from running.options import aligned
 
 RATES_RPS = (1, 2, 4)
 MAX_BATCH = 8

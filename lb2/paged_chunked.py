@@ -13,13 +13,13 @@ from when the client sends the request.
 
 from collections import Counter
 
-from common import load_requests, percentile, progress, run, save, say, table
-from paging.clock import percentile_of_counts
-from running.options import aligned, arguments
+from common import arguments, load_requests, percentile, progress, run, save, say, table
 from files.costs import Costs, load_costs
-from paging.scheduler import UNLIMITED
+from paging.clock import percentile_of_counts
 from paging.fast import schedule
+from paging.scheduler import UNLIMITED
 from queueing import DRAWS, at_rate, unit_arrivals
+from running.options import aligned
 
 RPS = 10
 MAX_NUM_SEQS = 32

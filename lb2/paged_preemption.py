@@ -14,13 +14,11 @@ resumed_tokens counts the tokens that preempted requests had in the cache.
 
 from itertools import product
 
-from paging import fast as paged_fast
-from paging import clock as paged_time
-from common import load_requests, progress, run, save, say, table
-from running.options import aligned, arguments
-from static import throughput_tps
+from common import arguments, load_requests, progress, run, save, say, table
 from files.costs import Costs, load_costs
-from paging.clock import step_of
+from paging import clock, fast
+from running.options import aligned
+from static import throughput_tps
 
 KV_BLOCKS = 599
 BLOCK_SIZE = 16
@@ -41,13 +39,13 @@ def measure(requests, reserve, resume, max_num_seqs, costs=Costs()):
     limits = {"kv_blocks": KV_BLOCKS, "block_size": BLOCK_SIZE, "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,
               "reserve_full_prompt": reserve}
     if resume == "swap":  # which the fast twin leaves out
-        return paged_time.schedule(requests, max_num_seqs, step_us=step_of(costs), swap_us=swap_us, **limits)
-    return paged_fast.schedule(requests, max_num_seqs, costs=costs, **limits)
+        return clock.schedule(requests, max_num_seqs, step_us=clock.step_of(costs), swap_us=swap_us, **limits)
+    return fast.schedule(requests, max_num_seqs, costs=costs, **limits)
 
 
-def print_notices(results, costs):
-    """What the table says. results: {(reserve, resume, limit): (preemptions, tokens per second)}."""
-    if not any(preemptions for preemptions, _ in results.values()):
+def print_notices(results, output_tokens, costs):
+    """What the table says. results: {(reserve, resume, limit): (preemptions, tokens per second, resumed tokens)}."""
+    if not any(preemptions for preemptions, _, _ in results.values()):
         say("Notice: nothing was preempted: the cache has room for all that may run together.")
         return
     without = max((key for key in results if not key[0]), key=lambda key: results[key][0])
@@ -60,8 +58,10 @@ def print_notices(results, costs):
         served = ", ".join(f"{tps[limit]:.0f} at {limit}" for limit in MAX_NUM_SEQS)
         gains = {limit: results[reserve, "swap", limit][1] / tps[limit] - 1 for limit in MAX_NUM_SEQS}
         changes = ", ".join(f"{gains[limit]:+.1%} at {limit}" for limit in MAX_NUM_SEQS)
+        resumed = results[reserve, "recompute", MAX_NUM_SEQS[-1]][2]
         say(f"{words} the reservation, recomputing, the best limit is {max(tps, key=tps.get)}: {served} tokens/s. "
-            f"Swapping changes that by {changes}.")
+            f"Swapping changes that by {changes}. At {MAX_NUM_SEQS[-1]}, {resumed:,} tokens are computed again, in "
+            f"{costs.prefill_us(resumed) / 1e6:.1f} s of {output_tokens / tps[MAX_NUM_SEQS[-1]]:.1f} s.")
     say(f"A token moved out and back takes {2 * swap_us(1000) / 1000:.1f} us. One computed again takes "
         f"{costs.prefill_us(1000) / 1000:.1f} us, and a place in the budget.")
 
@@ -74,12 +74,12 @@ def main():
     measured = (measure(requests, *policy, costs) for policy in runs)
     for (reserve, resume, limit), result in zip(runs, progress(measured, len(runs))):
         tps = throughput_tps(requests, result)
-        results[reserve, resume, limit] = result.preemptions, tps
+        results[reserve, resume, limit] = result.preemptions, tps, result.resumed_tokens
         rows.append([str(reserve).lower(), resume, limit, result.preemptions, result.resumed_tokens, f"{tps:.2f}"])
     save(args.out, {"paged_preemption.csv": table(HEADER, rows)})
     print("Preemption: paged_preemption.csv")
     print(aligned(HEADER, rows), end="")
-    print_notices(results, costs)
+    print_notices(results, sum(requests.output_tokens), costs)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from heapq import heappop, heappush
 from operator import itemgetter
 
 from files.costs import Costs
-from paging.scheduler import UNLIMITED, refuse_what_cannot_fit
 from paging.clock import Schedule
+from paging.scheduler import UNLIMITED, refuse_what_cannot_fit
 
 FAR = float("inf")
 

@@ -20,9 +20,9 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from roofline import model as orca_model
 from common import BadInput, Schedule
-from roofline.model import CAPACITY_TOKENS, iterations_until, spell
+from roofline import model as orca_model
+from roofline.model import CAPACITY_TOKENS, iterations_until, time_and_load
 
 
 class Outcome(NamedTuple):
@@ -75,7 +75,7 @@ def schedule(requests, slots, arrivals_us, needs, capacity_tokens=CAPACITY_TOKEN
             passes = 1  # ... or the new prompts are done ...
         elif next_us[head] < inf and rows < slots and reserved_tokens + needs[queue[head]] <= capacity_tokens:
             passes = iterations_until(sides, next_us[head] - now_us, passes)  # ... or the next can join
-        pass_us, token_us = spell(sides, passes, cached_tokens + new_tokens + rows, rows)
+        pass_us, token_us = time_and_load(sides, passes, cached_tokens + new_tokens + rows, rows)
         cached_token_us += token_us
         reserved_token_us += pass_us * reserved_tokens
         busy_us += pass_us

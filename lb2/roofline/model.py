@@ -95,10 +95,10 @@ def stretches(sides, iterations):
 
 def duration(sides, iterations):
     """Time of this many iterations (>= 0), in the unit of the sides; exact where these are whole numbers."""
-    return spell(sides, iterations, 0, 0)[0]
+    return time_and_load(sides, iterations, 0, 0)[0]
 
 
-def spell(sides, iterations, tokens, growth):
+def time_and_load(sides, iterations, tokens, growth):
     """Time of this many iterations (>= 1), and the sum over them of time x tokens in the cache.
 
     tokens: in the cache in the first iteration; growth: how many more there are in each further

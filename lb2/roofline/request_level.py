@@ -16,8 +16,8 @@ and 1 ms more for each token that is in the cache at its end:
     42 ms  decode 2 rows          -> 66 ms   14 in the cache; both return
 """
 
-from roofline import model as orca_model
 from common import Schedule
+from roofline import model as orca_model
 from roofline.model import duration
 
 

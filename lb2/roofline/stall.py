@@ -16,10 +16,10 @@ holds 6. An iteration lasts 10 ms, and 1 ms more for each token that is in the c
 
 from math import inf
 
-from roofline import model as orca_model
 from common import BadInput, Schedule
+from roofline import model as orca_model
 from roofline.iteration_level import Outcome
-from roofline.model import CAPACITY_TOKENS, iterations_until, spell
+from roofline.model import CAPACITY_TOKENS, iterations_until, time_and_load
 
 
 def schedule(requests, slots, arrivals_us, capacity_tokens=CAPACITY_TOKENS, roofline=orca_model.roofline):
@@ -73,7 +73,7 @@ def schedule(requests, slots, arrivals_us, capacity_tokens=CAPACITY_TOKENS, roof
                 passes = iterations_until(sides, next_us[head] - now_us, passes)  # ... or the next can join
         for row in stalled:
             row[0] += 1
-        pass_us, token_us = spell(sides, passes, cached_tokens + new_tokens + rows, rows)
+        pass_us, token_us = time_and_load(sides, passes, cached_tokens + new_tokens + rows, rows)
         cached_token_us += token_us
         busy_us += pass_us
         now_us += pass_us

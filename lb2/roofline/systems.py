@@ -60,7 +60,11 @@ def peak_rps(points):
 
 
 def at_once_rps(system, requests):
-    """Requests served per second if all of them come at time 0: what the system can do at most."""
+    """Requests served per second if all of them come at time 0.
+
+    Equal ones then run in lockstep: many prompts are prefilled together, and nobody decodes meanwhile. That is not
+    what the system can do at most: prompts that come one by one join requests that decode, which costs less.
+    """
     n = len(requests.prompt_tokens)
     return n * 1e6 / max(simulate(system, requests, [0] * n).finished_us)
 

@@ -17,10 +17,10 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from common import BadInput, count, Requests
-from running.options import add_time_unit, file_to_read, parser_of, same_file, whole
-from roofline.model import MAX_SEQ_TOKENS
+from common import BadInput, Requests, count
 from files.sources import load_trace
+from roofline.model import MAX_SEQ_TOKENS
+from running.options import add_time_unit, file_to_read, parser_of, same_file, whole
 
 RECORDED = Path(__file__).resolve().parent.parent.parent / "fixtures" / "orca" / "requests.json"
 DRAWN = 1000  # requests of a fresh workload, as many as in the recorded one

@@ -2,25 +2,23 @@
 
 import csv
 import json
-from pathlib import Path
 from random import Random
 
+from common import Requests
 import orca_curves
 import orca_homogeneous
 import orca_lecture
-from roofline import request_level as orca_request
 import orca_reservation
 import orca_waste
 import pytest
-from common import Requests
-from running.options import aligned
 from fixture import SHIPPED, assert_refused, files, make, script, started, words
 from orca_curves import Curves
-from orca_homogeneous import Equal
 from orca_reservation import Measures
-from roofline.systems import Point, at_once_rps, curve, highest_within, measure, peak_rps
 from orca_waste import Run, Times, Waste
+from roofline import request_level as orca_request
+from roofline.systems import Point, at_once_rps, curve, highest_within, measure, peak_rps
 from roofline.workload import RECORDED, Workload, draw_workload, load_workload
+from running.options import aligned
 
 SCRIPTS = ["orca_waste", "orca_curves", "orca_homogeneous", "orca_reservation", "orca_lecture"]
 HEADERS = {
@@ -161,37 +159,6 @@ def test_the_lecture_s_numbers(played):
     assert list(played[2].values()) == pytest.approx([10.79825, 7.86856, 1.203391, 0.945842], rel=2e-6)
 
 
-LECTURE_SAID = """\
-The lecture's numbers beside this run's
-                                                the lecture prints  this run          unit  same
-waste at 1 request/s                                            27   26.6465             %  yes
-waste at 4 requests/s                                           39   39.0092             %  yes
-request 1, highest throughput                                < 0.7  0.688473    requests/s  yes
-request 8, highest throughput                                  1.9   1.94456    requests/s  yes
-iteration 8 over request 8 at 32 + 32 tokens                    37     37.23             %  yes
-iteration 8 over request 8 at 256 + 256 tokens                  26   26.3158             %  yes
-max_seq at 4 requests/s                                        144   144.434  ms per token  yes
-max_seq at 8 requests/s                                     > 1000   1297.65  ms per token  yes
-max_seq, tokens reserved for one used                          > 6   6.40873        tokens  yes
-max_gen at 8 requests/s                                         46   46.2965  ms per token  yes
-max_gen at 12 requests/s                                       384   384.453  ms per token  yes
-max_gen, tokens reserved for one used                          2.5   2.47641        tokens  yes
-none at 8 requests/s                                            31    30.657  ms per token  yes
-none at 12 requests/s, time of the deadlock                   49.7   49.7448             s  yes
-none at 12 requests/s, finished before it                      516       516      requests  yes
-Notice: the throughputs behind the two gains are ours; the lecture does not print them. iteration 8
-and request 8 serve 10.80 and 7.87 at 32 + 32 tokens and 1.20 and 0.95 at 256 + 256 tokens.
-Hypothesis: the lecture divided such rounded numbers. Not rounded, they give 37.2% and 27.2%.
-Notice: all 15 numbers are the lecture's, to the last digit or within the bound that it prints.
-"""
-
-
-def test_what_the_comparison_prints(capsys, recorded, played):
-    """The lecture prints these 15 numbers."""
-    orca_lecture.show(*played, recorded)
-    assert capsys.readouterr().out == LECTURE_SAID
-
-
 def test_a_number_that_is_not_there_differs_and_of_other_requests_that_is_no_error(capsys, played):
     """Nothing deadlocks, so two of the numbers are none or another."""
     wastes, points, peaks, runs = played
@@ -271,38 +238,6 @@ def curves_of(last=(16, 0.5, 900, 0.75), slow=2.0, fast=5.0, fast_rate=6.0, one_
     return Curves(points, 40.0, best, one_at_once, many_at_once)
 
 
-def test_what_demo_2_prints(capsys, monkeypatch):
-    """Two rates; request 1 is the one that differs."""
-    monkeypatch.setattr(orca_curves, "RATES_RPS", (1, 16))
-    orca_curves.show(curves_of())
-    columns = "request 1  request 8  iteration 8  iteration 16  iteration 32"
-    assert capsys.readouterr().out.splitlines() == [
-        "Demo 2: load, throughput and latency",
-        "orca_curves.csv, throughput_rps:",
-        f"rate_rps  {columns}",
-        "   1.000      1.000      1.000        1.000         1.000         1.000",
-        "  16.000      0.500      5.500        5.500         5.500         5.500",
-        "orca_curves.csv, p50_ms_per_token:",
-        f"rate_rps  {columns}",
-        "   1.000     20.000     20.000       20.000        20.000        20.000",
-        "  16.000    900.000     90.000       90.000        90.000        90.000",
-        "orca_slo.csv:",
-        "scheduler  max_batch  target_ms_per_token  max_rate_rps  throughput_rps  peak_throughput_rps",
-        "request            1               40.000         1.000           1.000                1.000",
-        "request            8               40.000         2.000           2.000                5.500",
-        "iteration          8               40.000         1.000           1.000                5.500",
-        "iteration         16               40.000         1.000           1.000                5.500",
-        "iteration         32               40.000         6.000           5.000                5.500",
-        "Notice: within the target of 40.0 ms per token request 8 serves 2.00 requests/s and iteration 32",
-        "5.00, 2.5 times as much.",
-        "Notice: the highest throughput of the table is not all that a system can do. iteration 32 peaks at",
-        "5.500 requests/s, and serves 6.000 if all requests come at once.",
-        "Notice: in overload the throughput reads low. request 1 can serve 0.800 requests/s; at 16 requests/s",
-        "0.500 is measured, 0.62 of it. The measured time also serves the warm-up's requests, which are not",
-        "counted. Counted with them the same run serves 0.750.",
-    ]
-
-
 def test_the_factor_is_of_throughputs_within_the_target(capsys):
     """5 / 2 = 2.5, whatever the rates are; nobody serves 0 so many times as much."""
     said = said_by(capsys, orca_curves.notice_target, curves_of())
@@ -346,64 +281,6 @@ def test_the_warm_up_and_not_the_last_requests_make_overload_read_low():
             assert point.all_rps / capacity == pytest.approx(1, abs=0.005)
 
 
-def test_what_demo_3_prints(capsys):
-    """Peaks of 2 and 3: 50 % more. At once 4, 5 and 6: a quarter by scheduling, a fifth by slots. At the other lengths
-    they are alike."""
-    systems = (BATCH, ("iteration", 6), ITERATION_8, MANY)
-    peaks, at_once = {}, {}
-    for lengths, serve, can in (((32, 32), (2, 2.5, 3, 9), (4, 5, 6, 10)), ((256, 256), (1,) * 4, (2,) * 4)):
-        peaks |= {(lengths, system): rps for system, rps in zip(systems, serve)}
-        at_once |= {(lengths, system): rps for system, rps in zip(systems, can)}
-    orca_homogeneous.show(Equal(peaks, at_once))
-    assert capsys.readouterr().out.splitlines() == [
-        "Demo 3: equal lengths",
-        "orca_homogeneous.csv, and how many requests/s are served if all come at once:",
-        "prompt_tokens  output_tokens  scheduler  max_batch  peak_throughput_rps  at_once_rps",
-        "           32             32  request            8                2.000        4.000",
-        "           32             32  iteration          6                2.500        5.000",
-        "           32             32  iteration          8                3.000        6.000",
-        "           32             32  iteration         32                9.000       10.000",
-        "          256            256  request            8                1.000        2.000",
-        "          256            256  iteration          6                1.000        2.000",
-        "          256            256  iteration          8                1.000        2.000",
-        "          256            256  iteration         32                1.000        2.000",
-        "Notice: at 32 + 32 tokens iteration 8 peaks 50.0% above request 8. If all come at once, scheduling",
-        "alone (iteration 6) gains 25.0%, and the two more slots (iteration 8) gain another 20.0%.",
-        "Notice: at 256 + 256 tokens iteration 8 peaks 0.0% above request 8. If all come at once, scheduling",
-        "alone (iteration 6) gains 0.0%, and the two more slots (iteration 8) gain another 0.0%.",
-    ]
-
-
-def test_what_demo_1_prints(capsys):
-    """At 4 requests/s 100 positions, 60 useful, 30 padding: 10 in vain. Held for 1 of 4 s in the batch."""
-    times = Times(padding=0.07, vain_rows=0.033, line_s=9.0, own_s=3.0, held_s=1.0)
-    slow = Run(Waste(8, 4, 50, 45, 5), times._replace(line_s=0.5))
-    orca_waste.show({1: slow, 4: Run(Waste(8, 3, 100, 60, 30), times)})
-    assert capsys.readouterr().out.splitlines() == [
-        "Demo 1: what request-level batching computes in vain",
-        "The model has 12.84 B parameters, 25.68 GB in fp16. A token takes 819,200 bytes of KV, the cache of",
-        "keys and values; 12,597 tokens fit beside the weights.",
-        "orca_waste.csv:",
-        "rate_rps  batches  mean_batch  computed_tokens  useful_tokens   waste",
-        "   1.000        4       2.000               50             45  0.1000",
-        "   4.000        3       2.667              100             60  0.4000",
-        "computed = B x Pmax + B x (Gmax - 1), summed over batches of B requests. Pmax is the longest prompt",
-        "of the batch, Gmax its longest output.",
-        "useful = P + G - 1, summed over requests of prompt P and output G. waste = 1 - useful / computed.",
-        "Where the time goes: shares of the GPU's time; mean seconds of a request",
-        "rate_rps  padding  rows in vain  in line  own batch time  held until the batch ends",
-        "   1.000     7.0%          3.3%    0.500           3.000                      1.000",
-        "   4.000     7.0%          3.3%    9.000           3.000                      1.000",
-        "Notice: each request reserves 2,048 of the 12,597 tokens, so the batch limit of 8 becomes 6.",
-        "Notice: requests in a batch, on average: 2.0 at 1 requests/s, 2.7 at 4 requests/s.",
-        "Notice: of all positions computed at 4 requests/s, 30% pad prompts and 10% are decoded in rows whose",
-        "request has ended.",
-        "Notice: the rows in vain cost 3.3% of the GPU's time: every iteration reads all weights, however",
-        "many rows it has. The loss is waiting. A request is held for 1.00 s after its own last token, 25% of",
-        "its time in the batch, and nobody in line gets its slot.",
-    ]
-
-
 @pytest.mark.parametrize("held_s, speaks", [(1.05e-6, True), (1e-6, False)])
 def test_less_than_a_microsecond_is_a_rounding_error_and_nobody_is_held(capsys, held_s, speaks):
     run = Run(Waste(8, 2, 100, 70, 30), Times(0.07, 0.0, 9.0, 3.0, held_s))
@@ -415,31 +292,6 @@ def test_where_nothing_is_wasted_nothing_else_is_said(capsys):
     alone = Run(Waste(2, 2, 50, 50, 0), Times(0.07, 0.0, 9.0, 3.0, 1.0))
     said = said_by(capsys, orca_waste.notice_waste, {4: alone})
     assert said == "Notice: nothing is computed in vain at 4 requests/s."
-
-
-def test_what_demo_4_prints(capsys):
-    """A deadlock has neither throughput nor latency, so none is listed for it."""
-    went, stuck = Measures(900.0, 300.0, 4.0, 50.0, None, 2), Measures(99.0, 99.0, None, None, 12.34, 1)
-    runs = {(rate, mode): went for rate in (4, 8, 12) for mode in ("max_seq", "max_gen", "none", "paged")}
-    runs[12, "none"] = stuck
-    orca_reservation.show(runs, [10, 110])
-    row = "     900.0  300.0           4.000            50.000                     2"
-    assert capsys.readouterr().out.splitlines() == [
-        "Demo 4: what a request reserves",
-        "orca_reservation.csv; reserved and used are the mean numbers of tokens:",
-        "rate_rps  reserve  reserved   used  throughput_rps  p50_ms_per_token  deadlock_s  finished",
-        *(f"{rate:8.3f}  {mode:7}{row}" for rate, mode in runs if (rate, mode) not in [(12, "none"), (12, "paged")]),
-        "  12.000  none         99.0   99.0                                        12.340         1",
-        f"  12.000  paged  {row}",
-        "Notice: on average an output takes 60 of the 512 tokens that max_gen reserves for it.",
-        "Notice: tokens reserved for one used, at 12 requests/s: max_seq 3.00, max_gen 3.00, none 1.00, paged",
-        "3.00.",
-        "Notice: of the 12,597 tokens of memory so much is used then: max_seq 2%, max_gen 2%, none 1%, paged",
-        "2%.",
-        "Notice: the median latency is then, in ms per token: max_seq 50, max_gen 50, paged 50.",
-        "Notice: at 12 requests/s none deadlocks after 12.3 s, when 1 of 2 requests have finished. Every",
-        "running request waits for memory that another one holds.",
-    ]
 
 
 def test_without_a_deadlock_or_without_a_latency_nothing_is_said_of_it(capsys):
@@ -566,6 +418,16 @@ def test_the_lowest_rate_tried_is_one_in_20_seconds():
         seconds = 2 / at_once_rps(ONE, two.requests)
         assert best.rate_rps == (pytest.approx(1 / seconds, rel=0.002) if found else 0)
         assert 0.055 > 1 / seconds > 0.05 if found else 0.05 > 1 / seconds > 0.045
+
+
+def test_all_at_once_is_lockstep_and_no_maximum(capsys):
+    """256 + 256: 12,597 // 512 = 24 fit. By the roofline's own sides, in ms: 24 prompts together compute 2 P x 6144 +
+    4 L h x 24 x 256^2 / 2 operations in 846.9 + 1 ms, 35.3 each; the peak of arrivals one by one lies above it."""
+    said = said_by(capsys, orca_homogeneous.notice_lockstep)
+    flops = 2 * 12_840_227_840 * 6144 + 4 * 40 * 5120 * 24 * 256**2 / 2
+    each_ms = (1000 * flops / (0.6 * 312e12) + 1) / 24
+    assert "24 requests of 256 + 256 tokens fit" in said and f"together, {each_ms:.1f} ms each" in said
+    assert "joins 23 decoding requests makes their iteration 12.0 ms longer" in said
 
 
 def test_equal_lengths_gain_by_memory_and_not_by_scheduling(recorded):

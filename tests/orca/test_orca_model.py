@@ -4,9 +4,9 @@ from math import isclose
 from operator import mul
 from random import Random
 
-from roofline import model as orca_model
 import pytest
-from roofline.model import duration, iterations_until, roofline, stretches, spell
+from roofline import model as orca_model
+from roofline.model import duration, iterations_until, roofline, stretches, time_and_load
 
 
 def test_the_printed_values():
@@ -64,7 +64,7 @@ def test_the_lines_cross_in_the_middle():
     for sides in ((10, 1, 8, 2), (8, 2, 10, 1)):
         assert stretches(sides, 5) == [(10, 1, 3), (14, 2, 2)]
         assert [duration(sides, k) for k in range(1, 6)] == [10, 21, 33, 47, 63]
-        assert spell(sides, 5, 5, 2) == (63, 597)
+        assert time_and_load(sides, 5, 5, 2) == (63, 597)
 
 
 def random_sides(r):
@@ -80,7 +80,7 @@ def test_many_iterations_at_once_equal_them_one_by_one():
         times = [max(sides[0] + j * sides[1], sides[2] + j * sides[3]) for j in range(iterations)]
         assert (duration(sides, iterations), duration(sides, 0)) == (sum(times), 0)
         held = [tokens + j * growth for j in range(iterations)]
-        assert spell(sides, iterations, tokens, growth) == (sum(times), sum(map(mul, held, times)))
+        assert time_and_load(sides, iterations, tokens, growth) == (sum(times), sum(map(mul, held, times)))
         fractions = [x / 7 for x in sides]
         assert isclose(duration(fractions, iterations), sum(times) / 7, rel_tol=1e-12)
         crossed += len(stretches(sides, iterations)) == 2

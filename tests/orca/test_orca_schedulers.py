@@ -4,14 +4,14 @@ from functools import partial
 from math import fsum
 from random import Random
 
+from common import BadInput, Requests
 import continuous
-from roofline import iteration_level as orca_iteration
 import orca_oracle
-from roofline import request_level as orca_request
-from roofline import stall as orca_stall
 import pytest
 from files.costs import Costs
-from common import BadInput, Requests
+from roofline import iteration_level as orca_iteration
+from roofline import request_level as orca_request
+from roofline import stall as orca_stall
 from roofline.model import CAPACITY_TOKENS
 from roofline.workload import RECORDED, arrivals_at, load_workload
 

@@ -3,21 +3,11 @@
 import json
 from random import Random
 
+from common import BadInput, Requests
 import pytest
 from fixture import words
-from common import BadInput, Requests
-from roofline.workload import (
-    RECORDED,
-    Workload,
-    arguments,
-    arrivals_at,
-    chosen_workload,
-    draw_workload,
-    load_workload,
-    p50_ms_per_token,
-    throughput_rps,
-    warm_up,
-)
+from roofline.workload import (RECORDED, Workload, arguments, arrivals_at, chosen_workload, draw_workload,
+                               load_workload, p50_ms_per_token, throughput_rps, warm_up)
 
 
 def test_a_trace_is_stretched_to_one_request_per_second(tmp_path):

@@ -2,8 +2,8 @@
 
 import random
 
-from files.costs import Costs
 from common import Requests
+from files.costs import Costs
 from paging.scheduler import UNLIMITED
 
 

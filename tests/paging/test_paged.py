@@ -6,17 +6,17 @@ import json
 import random
 from collections import Counter, deque
 
+from common import BadInput, Requests
 import continuous
 import paged as door
-from paging import scheduler as paged
 import pytest
 from files.costs import Costs
 from fixture import ROOT, script, shipped
-from common import BadInput, Requests
-from paging.scheduler import UNLIMITED, Request, Scheduler
 from paged_cases import random_case
-from paging.replay import decisions, load_cases, recorded, verdict
+from paging import scheduler as paged
 from paging.clock import schedule, step_of
+from paging.replay import decisions, load_cases, recorded, verdict
+from paging.scheduler import UNLIMITED, Request, Scheduler
 
 VLLM = ROOT / "fixtures" / "vllm"
 FILES = [VLLM / "cases.json", VLLM / "async_cases.json"]

@@ -4,15 +4,15 @@ import random
 import tracemalloc
 from collections import Counter
 
+from common import BadInput, Requests
 import continuous
-from paging import scheduler as paged
-from paging import fast as paged_fast
-from paging import clock as paged_time
 import pytest
 from files.costs import Costs
 from fixture import ROOT, shipped
-from common import BadInput, Requests
 from paged_cases import random_case
+from paging import scheduler as paged
+from paging import fast as paged_fast
+from paging import clock as paged_time
 from paging.replay import load_cases
 
 VLLM = ROOT / "fixtures" / "vllm"

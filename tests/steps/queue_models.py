@@ -14,7 +14,7 @@ from itertools import accumulate
 from random import Random
 from typing import NamedTuple
 
-from readings import FREE, PREFILL_US_PER_TOKEN, PREFILLS, SERIAL, STEP_US, TOGETHER
+from readings import FREE, PREFILLS, PREFILL_US_PER_TOKEN, SERIAL, STEP_US, TOGETHER
 from readings import interpolated, nearest_rank, next_rank
 
 RATES = (5, 10, 20, 40)

@@ -11,8 +11,8 @@ import time
 
 import common
 import pytest
-from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, fed, files, heed_ctrl_c,
-                     make, make_command, script, started)
+from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, fed, files, heed_ctrl_c, make,
+                     make_command, script, started)
 from forked import run_forked
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}

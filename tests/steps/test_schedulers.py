@@ -3,14 +3,14 @@
 import inspect
 import random
 
+from common import Requests
 import continuous
 import oracle
 import pytest
 import static
-from common import Requests
-from static import throughput_tps
 from files.costs import Costs
 from fixture import shipped
+from static import throughput_tps
 
 SIBLINGS = {"batch": static.schedule, "iteration": continuous.schedule}
 

@@ -5,19 +5,19 @@ import random
 import statistics
 from itertools import accumulate
 
+from common import Requests, percentile
 import continuous
 import maxseqs
 import oracle
 import paged_preemption
-from drawing import tune as picture_tune
 import pytest
 import queueing
 import static
 import tune
-from common import percentile, Requests
-from paging.clock import percentile_of_counts
+from drawing import tune as picture_tune
 from files.costs import Costs
 from fixture import RESULTS, STEPS, files, read_rows, script, shipped, started, words
+from paging.clock import percentile_of_counts
 
 
 @pytest.fixture(scope="module")
