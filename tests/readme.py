@@ -9,8 +9,9 @@ most 100 columns. Commands in running text (`python3 lb2/...`, `make ...`) are r
 fail. Not run are commands with a placeholder in capitals, and those that check or time the project;
 of a make in another fenced block only the target is tried. A number in running text stands between
 <!-- = FILE KEY --> and <!-- / -->. It is read from a result file. KEY of a csv is
-COLUMN=VALUE,COLUMN: the row, and what to read in it. Between <!-- $ COMMAND --> and <!-- /$ -->
-stands what a command prints, as it is: a table, for example.
+COLUMN=VALUE,COLUMN: the row, and what to read in it. The paragraph behind <!-- $ COMMAND --> is
+what a command prints, as it is: a table, for example. No line begins with a comment, since on GitHub
+that ends the paragraph.
 """
 
 import argparse
@@ -28,7 +29,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "lb2").glob("*.md"))]
 WIDEST = 100  # columns of a line that a session prints
 SESSION = re.compile(r"^```[a-z]*\n(\$ .*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"(<!-- = (\S+) (\S+) -->)(.*?)(<!-- / -->)")
-PRINTED = re.compile(r"(<!-- \$ (.*?) -->\n)(.*?)(<!-- /\$ -->)", re.S)
+PRINTED = re.compile(r"(<!-- \$ (.*?) -->\n\n)(.*?)(?=\n\n|\Z)", re.S)
 INLINE = re.compile(r"`([^`\n]*python3 lb2/[^`]*|make\b[^`]*)`")
 FENCED = re.compile(r"^make +([a-z]+)", re.M)  # shown, with placeholders, and not run: the target must be there
 NOT_RUN = re.compile(r"[A-Z]{3,}|/path/|\.\.\.|^make (test|bench|check|readme|pictures|grade|clean|report)\b")
@@ -91,7 +92,7 @@ def fresh_sessions(text, run):
 
 def fresh_tables(text, run):
     """The text with what its commands print, where that is part of the page."""
-    return PRINTED.sub(lambda match: f"{match[1]}{run(match[2])}{match[4]}", text)
+    return PRINTED.sub(lambda match: f"{match[1]}{run(match[2]).rstrip()}", text)
 
 
 def fresh_numbers(text, results):
@@ -139,6 +140,12 @@ def wide_lines(text):
         for line in match[1].splitlines():
             if len(line) > WIDEST and not line.startswith("$ "):
                 yield f"a line of a session has {len(line)} columns, and {WIDEST} fit: {line[:60]} ..."
+
+
+def comments_in_front(text):
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("<!--"):
+            yield f"line {number} begins with a comment, which ends the paragraph: {line[:60]}"
 
 
 def failing_commands(text, run):
@@ -206,6 +213,7 @@ def problems(text, root, folder, run, copy):
     except Stale as error:
         found.append(f"{error}: mend it, then run make readme")
     found += wide_lines(text)
+    found += comments_in_front(text)
     found += failing_commands(text, run)
     found += missing_targets(text, run)
     found += broken_links(text, root, folder)
