@@ -8,6 +8,7 @@
 ## make pictures       what the labs show, drawn
 ## make report         all of it on one page for REQUESTS, to send on
 ## make grade          check the result files in OUT against REQUESTS, whoever's program wrote them
+## make grades         grade every folder in DIR, a line each, and write DIR/grades.csv: make grades DIR=students
 ## make install        copy the eight steps into DIR, for a teacher: make install DIR=/root/lb2
 ## make clean          remove the result files of all labs from OUT
 ## make test           the tests of the lab itself (pytest, put into .venv where it is missing)

@@ -1,9 +1,15 @@
-"""The tests heed Ctrl-C wherever they run, and none runs without end."""
+"""The tests heed Ctrl-C wherever they run, none runs without end, and none writes outside its own folder."""
 
 import gc
+import os
 import signal
+from pathlib import Path
+
+import pytest
 
 ENDLESS_S = 180
+ROOT = Path(__file__).resolve().parent.parent
+NOT_OURS = {".git", ".venv", ".pytest_cache", "__pycache__"}  # what git, Python and pytest keep
 
 
 def pytest_configure():
@@ -23,3 +29,22 @@ def pytest_sessionfinish():
 def endless(number, frame):
     """SIGALRM: the time of a test is over."""
     raise TimeoutError(f"the test has not ended after {ENDLESS_S} s")
+
+
+def files_of_the_project():
+    """{path: when it was written}"""
+    found = {}
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = set(folders) - NOT_OURS
+        found |= {os.path.join(folder, name): os.stat(os.path.join(folder, name)).st_mtime_ns for name in names}
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_project_is_untouched():
+    """After all tests every file of the project is as it was, the user's results in lb2 too."""
+    before = files_of_the_project()
+    yield
+    after = files_of_the_project()
+    changed = sorted(path for path in {**before, **after} if before.get(path) != after.get(path))
+    assert not changed, f"the tests wrote or removed what is not theirs: {changed}"
