@@ -1,5 +1,4 @@
 """What the steps share: they read requests and costs, measure, write results, and say what is wrong in one line.
-
 It simulates nothing, and imports the standard library alone. The clock counts whole microseconds."""
 
 import json
@@ -52,7 +51,7 @@ class Costs(NamedTuple):
 
     def decode_us(self, sequences):
         """Time of one pass in which each of the sequences emits a token."""
-        return max(1, round(self.step_us + self.step_us_per_sequence * sequences))
+        return round(self.step_us + self.step_us_per_sequence * sequences) or 1
 
 
 def load_requests(path, first=None):
@@ -60,18 +59,21 @@ def load_requests(path, first=None):
     try:
         records = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: expected a JSON list of requests, found no JSON: {error}{HINT}") from None
+        records = f"no JSON: {error}"
     if not isinstance(records, list) or not records:
-        raise BadInput(f"{path}: expected a JSON list of requests, found {json.dumps(records)[:40]}{HINT}")
-    columns = []
-    for field in Requests._fields:
-        values = [record.get(field) if isinstance(record, dict) else None for record in records[:first]]
-        if set(map(type, values)) != {int} or min(values) < 1 or max(values) > MOST:
-            at, bad = next((i, v) for i, v in enumerate(values) if type(v) is not int or not 1 <= v <= MOST)
-            found = f"{json.dumps(bad)[:40]} in {json.dumps(records[at])[:80]}{HINT if bad is None else ''}"
-            raise BadInput(f"{path}: record {at}: {field}: expected a whole number from 1 to {MOST:,}, found {found}")
-        columns.append(values)
-    return Requests(*columns)
+        raise BadInput(f"{path}: expected a JSON list of requests, found {str(records)[:60]}{HINT}")
+    try:
+        columns = [[record[field] for record in records[:first]] for field in Requests._fields]
+        if all(set(map(type, column)) == {int} and min(column) >= 1 and max(column) <= MOST for column in columns):
+            return Requests(*columns)
+    except (TypeError, KeyError):
+        pass  # a record that is no object, or lacks a field
+    for at, record in enumerate(records):
+        for field in Requests._fields:
+            value = record.get(field) if isinstance(record, dict) else None
+            if type(value) is not int or not 1 <= value <= MOST:
+                found = f"{json.dumps(value)[:40]} in {json.dumps(record)[:80]}{HINT if value is None else ''}"
+                raise BadInput(f"{path}: record {at}: {field}: expected a whole number, 1 to {MOST:,}, found {found}")
 
 
 def load_costs(path):
@@ -107,11 +109,9 @@ def arguments(docstring):
     """The parser of a step. The docstring is its --help."""
     parser = ArgumentParser(description=wrapped(docstring), formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=LAB, metavar="DIR", help="where results go (default: the scripts')")
-    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
-                        help="JSON list of prompt_tokens and output_tokens (default: fixtures/llms/requests.json)")
+    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE", help="a JSON list of requests")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
-    parser.add_argument("--costs", type=Path, metavar="FILE",
-                        help="a server's costs, from calibrate.py (default: 0.05 ms a prompt token, 8.0 ms a step)")
+    parser.add_argument("--costs", type=Path, metavar="FILE", help="key=value, from calibrate.py (default: the lab's)")
     return parser
 
 

@@ -2,7 +2,7 @@
 
 1. continuous.py --max-num-seqs 32 on 500,000 random requests, against reading the same file with json.load and pushing
    each request once through a heap of 32: what any program in plain Python that looks at every request must pay.
-2. `make all`, against seven processes that do nothing but import argparse and json.
+2. `make all`, against seven processes that do nothing but import what common imports.
 
 Whole processes, in pairs, A B A B; the ratio's median is the figure.
 """
@@ -80,7 +80,7 @@ def main():
         floor = (peak_mib([sys.executable, "-c", FLOOR, str(path)]) - peak_mib(step)) * 2**20 / REQUESTS
         print(f"memory: {per_request:.0f} bytes a request; json.load alone {floor:.0f}")
         make = ["make", "-s", "-C", str(ROOT), f"PYTHON={sys.executable}", f"OUT={folder}/out"]
-        startup = ["sh", "-c", "for i in 1 2 3 4 5 6 7; do \"$0\" -c 'import argparse, json'; done", sys.executable]
+        startup = ["sh", "-c", "for i in 1 2 3 4 5 6 7; do \"$0\" -c 'import json, os, statistics, sys, textwrap, argparse, functools, pathlib, typing'; done", sys.executable]
         pairs("make all against seven starts of Python", make, startup, runs=15)
 
 

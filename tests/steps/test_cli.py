@@ -26,7 +26,7 @@ def field(literal):
     return f'[{json.dumps(GOOD)}, {{"prompt_tokens": 10, "output_tokens": {literal}}}]'.encode()
 
 
-WHOLE = "record 1: output_tokens: expected a whole number from 1 to 1,000,000,000, found "
+WHOLE = "record 1: output_tokens: expected a whole number, 1 to 1,000,000,000, found "
 CONVERT = "python3 lb2/traces.py FILE --convert OUT.json"
 LIST = "expected a JSON list of requests, found "
 BAD_FILES = {  # name: (content, what the one line must say)
