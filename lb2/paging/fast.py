@@ -279,13 +279,13 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
     The parameters are those of clock.schedule(); costs is a Costs. Raises BadInput for a request that never fits.
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
-    simulation = Simulation(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,
-                Memory(kv_blocks, block_size, prefixes), max_num_seqs, max_num_batched_tokens, chunked_prefill,
-                reserve_full_prompt, asynchronous)
-    simulation.run()
-    gaps_us = Counter({gap: times for gap, times in simulation.gaps_us.items() if times})
-    return Schedule(simulation.admitted_us, simulation.first_token_us, simulation.finished_us, simulation.step + simulation.empty_steps,
-                    simulation.peak_running, gaps_us, simulation.preemptions, simulation.resumed_tokens, simulation.hit_tokens, simulation.issued_us)
+    run = Simulation(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,
+                     Memory(kv_blocks, block_size, prefixes), max_num_seqs, max_num_batched_tokens, chunked_prefill,
+                     reserve_full_prompt, asynchronous)
+    run.run()
+    gaps_us = Counter({gap: times for gap, times in run.gaps_us.items() if times})
+    return Schedule(run.admitted_us, run.first_token_us, run.finished_us, run.step + run.empty_steps,
+                    run.peak_running, gaps_us, run.preemptions, run.resumed_tokens, run.hit_tokens, run.issued_us)
 
 
 class Simulation:
