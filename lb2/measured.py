@@ -20,130 +20,17 @@ Left out: prefix caching, speculative decoding, several replicas, and that a mac
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 from common import BadInput, count, progress, run, save, say, table
 from running.options import aligned, file_to_read, parser_of
-from files.costs import Server, costs_line, load_costs, load_server
-from files.benchmarks import load_benches
-from calibrate import BUDGET, calibrated
+from files.costs import Server, load_costs, load_server
 from planning.engine import LEAST_KV_TOKENS
-from calibration.replayed import MEASURES, measured, predicted
-from calibration.summaries import FIGURES, is_summary, load_summaries, predicted_figures
-from calibration.summaries_fit import MAX_NUM_SEQS, fitted
+from calibration.gaps import BUDGET
+from calibration.loads import FIGURES
+from calibration.recorded import MEASURES, RECORDED, Recorded, result_of
+from calibration.search import MAX_NUM_SEQS
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 HEADER = ["server", "run", "role", "measure", "measured", "predicted", "error_percent"]
-
-
-class Recorded(NamedTuple):
-    """A server whose runs are in fixtures/, and by how much its identical runs differ (its README)."""
-
-    name: str
-    calibrate: list
-    predict: list
-    max_num_seqs: int
-    noise: str
-    noise_percent: float
-
-
-def recorded(folder, calibrate, *predict):
-    """The paths of runs in a folder."""
-    return [FIXTURES / folder / f"{calibrate}.json.gz"], [FIXTURES / folder / f"{name}.json.gz" for name in predict]
-
-
-CLOCKED = "identical runs differ by up to 1.7 % in TTFT, 1 % in ITL and 0.1 % in duration"
-RECORDED = [
-    Recorded("async", *recorded("clocked", "async_open5", "async_c01", "async_c04"), 32, CLOCKED, 1.7),
-    Recorded("roofline", *recorded("clocked", "roofline_open4", "roofline_c16"), 128, CLOCKED, 1.7),
-    Recorded("sync", *recorded("clocked", "sync_c16"), 32, CLOCKED, 1.7),
-    Recorded("cpu", *recorded("measured", "open_060", "closed_01", "closed_04", "closed_16"), 32,
-             "identical runs differ by 5 to 40 %", 40),
-]
-
-
-class Comparison(NamedTuple):
-    """One measure of one run; error in per cent of the measurement."""
-
-    server: str
-    run: str
-    role: str  # "predicted", or "calibrated" for the run that the costs come from
-    measure: str
-    measured: float
-    predicted: float
-    error_percent: float
-
-
-def compare(name, benches, role, costs, server):
-    """The Comparisons of some runs with what the engine predicts for them. Raises BadInput."""
-    rows = []
-    for bench in benches:
-        ours = predicted(bench, costs, server.asynchronous, server.max_num_seqs, server.max_num_batched_tokens,
-                         server.kv_tokens)
-        for measure, theirs in measured(bench).items():
-            if theirs:
-                error = 100 * (ours[measure] / theirs - 1)
-                rows.append(Comparison(name, bench.name, role, measure, theirs, ours[measure], error))
-    return rows
-
-
-def compared(name, calibrate, predict, server, costs=None):
-    """(Comparisons of the runs of a server, its Costs, its Server), calibrated on some; those are compared, too.
-
-    server: what is known of it; the calibration tells the rest. costs: known already, and none is fitted.
-    """
-    if costs is None:
-        found = calibrated(calibrate, server.max_num_batched_tokens)
-        costs = found.costs
-        if server.asynchronous is None:
-            server = server._replace(asynchronous=found.asynchronous)
-    server = Server(
-        server.asynchronous is not False, server.max_num_seqs or MAX_NUM_SEQS, server.max_num_batched_tokens or BUDGET,
-        server.kv_tokens,
-    )
-    others = [bench for bench in predict if bench.name not in {known.name for known in calibrate}]
-    rows = compare(name, calibrate, "calibrated", costs, server) + compare(name, others, "predicted", costs, server)
-    return rows, costs, server
-
-
-def summaries_result(paths, predict, told, costs):
-    """The Result of a server of which some runs are summaries. Raises BadInput."""
-    loads, others = ([load for path in some for load in load_summaries(path)] for some in (paths, predict))
-    server = Server(told.asynchronous, told.max_num_seqs or MAX_NUM_SEQS, told.max_num_batched_tokens or BUDGET,
-                    told.kv_tokens)
-    if costs is None:
-        found = fitted(loads, server)
-        costs, server = found.costs, server._replace(asynchronous=found.asynchronous)
-    server = server._replace(asynchronous=server.asynchronous is not False)
-    others = [load for load in others if load not in loads]
-    rows = []
-    for load, role in [*((load, "calibrated") for load in loads), *((load, "predicted") for load in others)]:
-        ours = predicted_figures(load, costs, server)
-        rows += [Comparison("server", load.name, role, measure, theirs, ours[measure],
-                            100 * (ours[measure] / theirs - 1))
-                 for measure, theirs in load.figures.items() if measure in ours]
-    words = settings("server", loads, costs, server)
-    return Result(Recorded("server", paths, predict, None, "", 0), rows, [*loads, *others], words)
-
-
-class Result(NamedTuple):
-    """What came of one server."""
-
-    server: Recorded
-    rows: list
-    benches: list
-    settings: str  # how its predictions were made
-
-
-def result_of(recorded, told=Server(), costs=None):
-    """The Result of a server: its runs read, calibrated and predicted. told: what the options say. Raises BadInput."""
-    calibrate, predict = ([bench for path in paths for bench in load_benches(path)] for paths in recorded[1:3])
-    known = told._replace(max_num_seqs=told.max_num_seqs or recorded.max_num_seqs)
-    rows, costs, known = compared(recorded.name, calibrate, predict, known, costs)
-    return Result(recorded, rows, [*calibrate, *predict], settings(recorded.name, calibrate, costs, known))
-
-
-# --- in words -------------------------------------------------------------------------------------
 
 
 def worst_first(rows):
@@ -164,14 +51,6 @@ def error_table(rows):
     header = ["run", "role", *(measure.removesuffix("_ms").removesuffix("_tps") for measure in measures)]
     lines = [[*run, *(errors.get(measure, "-") for measure in measures)] for run, errors in runs.items()]
     return aligned(header, lines)
-
-
-def settings(name, calibrate, costs, server):
-    """How the predictions of a server were made."""
-    names = " and ".join(bench.name for bench in calibrate) or "a costs file"
-    memory = f", a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else ""
-    return f"{name}: costs from {names}, max_num_seqs {server.max_num_seqs}, budget {server.max_num_batched_tokens}" \
-           f"{memory}: {costs_line(costs, Server(server.asynchronous)).strip()}"
 
 
 def print_recorded(server, rows):
@@ -217,10 +96,7 @@ def main():
     if bool(args.calibrate or args.costs) != bool(args.predict) or (args.calibrate and args.costs):
         raise BadInput("give --predict and either --calibrate or --costs, or none of them for the recorded servers")
     told, costs = server_of(args), load_costs(args.costs) if args.costs else None
-    if any(map(is_summary, [*args.calibrate, *args.predict])):
-        report([summaries_result(args.calibrate, args.predict, told, costs)], args.out)
-        return
-    servers = RECORDED if not args.predict else [Recorded("server", args.calibrate, args.predict, None, "", 0)]
+    servers = [Recorded("server", args.calibrate, args.predict)] if args.predict else RECORDED
     results = list(progress((result_of(server, told, costs) for server in servers), len(servers)))
     report(results, args.out)
 
@@ -235,9 +111,9 @@ def report(results, out):
         print()
         say(result.settings)
         print(error_table(result.rows), end="")
-        for bench in result.benches:
-            for oddity in bench.oddities:
-                say(f"{bench.name}: {oddity}")
+        for load in result.loads:
+            for oddity in load.oddities:
+                say(f"{load.name}: {oddity}")
         if result.server.noise:
             print_recorded(result.server, result.rows)
     worst = worst_first([row for row in all_rows if row.role == "predicted"] or all_rows)[0]

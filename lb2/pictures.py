@@ -26,6 +26,7 @@ from drawing import chunked
 from drawing import curves
 from drawing import deadlock
 from drawing import measured
+from calibration import recorded
 from drawing import preemption
 from drawing import prefix
 from drawing import waiting as queue
@@ -95,9 +96,9 @@ def recipes(requests, costs, target_ms, records, first=None, results=None):
         "chunked.svg": lambda: chunked.draw_chunked(
             chunked.chunked_data(requests, costs, rows_of(results, "paged_chunked.csv"))),
         "clocked.svg": lambda: measured.draw_measured(
-            *measured.measured_data(("async", "roofline", "sync"), rows_of(results, "measured.csv"))),
+            *recorded.drawn(("async", "roofline", "sync"), rows_of(results, "measured.csv"))),
         "measured.svg": lambda: measured.draw_measured(
-            *measured.measured_data(("cpu",), rows_of(results, "measured.csv"))),
+            *recorded.drawn(("cpu",), rows_of(results, "measured.csv"))),
     }
 
 

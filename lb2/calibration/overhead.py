@@ -21,6 +21,7 @@ from bisect import bisect_left, bisect_right
 from statistics import median
 from typing import NamedTuple
 
+from files.arrivals import most_under_way
 from calibration.samples import arrivals, half_step_s, running_sum
 
 ENOUGH = 5  # requests that found the server empty, or have bounds
@@ -151,17 +152,8 @@ def bounds_of(times, prompt_tokens, budget, empty):
 def queued_in(times):
     """Positions of the requests that found many more under way than ever ran together: they waited for a slot."""
     sent, lasts = sorted(times.sent_s), sorted(times.last_s)
-    most = 1.25 * most_at_once(times.first_s, times.last_s) + 1
+    most = 1.25 * most_under_way(times.first_s, [b - a for a, b in zip(times.first_s, times.last_s)]) + 1
     return [i for i, start in enumerate(times.sent_s) if bisect_right(sent, start) - bisect_right(lasts, start) > most]
-
-
-def most_at_once(begins, ends):
-    """The largest number that had begun and not ended at one moment."""
-    most = now = 0
-    for _, change in sorted([(end, -1) for end in ends] + [(begin, 1) for begin in begins]):
-        now += change
-        most = max(most, now)
-    return most
 
 
 def agreement(bounds_us):

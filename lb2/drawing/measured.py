@@ -6,7 +6,6 @@ the machine: identical runs differ by so much. Hollow marks are runs that the co
 they are no test of the model.
 """
 
-import measured
 from drawing.svg import LINE, MARGIN, MARKS, RIGHT, axes, draw, group, marks, path, picture, text, units
 from drawing.scales import Panel, Scale, step
 
@@ -14,23 +13,6 @@ SHAPES = [shape for shape in MARKS if shape != "bar"]
 NAMES = {"p50_ttft_ms": "p50 TTFT", "p99_ttft_ms": "p99 TTFT", "p50_itl_ms": "p50 ITL", "p99_itl_ms": "p99 ITL",
          "p50_tpot_ms": "p50 TPOT", "p99_tpot_ms": "p99 TPOT", "throughput_tps": "tokens/s"}
 LANE = 15  # of a run within a row
-
-
-def measured_data(servers, rows=None):
-    """Of the recorded servers of these names, whose noise is the same: rows (run, measure, measured,
-    predicted), the names of the calibrated runs, and the noise in per cent.
-
-    rows: those of measured.csv, as dicts; None: calibrate and predict anew.
-    """
-    recorded = [server for server in measured.RECORDED if server.name in servers]
-    if rows is None:
-        rows = [row._asdict() for server in recorded for row in measured.result_of(server).rows]
-    mine = [row for row in rows if row["server"] in servers]
-    measures = list(NAMES)
-    mine.sort(key=lambda row: (servers.index(row["server"]), row["role"], row["run"], measures.index(row["measure"])))
-    calibrated = {row["run"] for row in mine if row["role"] == "calibrated"}
-    drawn = [(row["run"], row["measure"], float(row["measured"]), float(row["predicted"])) for row in mine]
-    return drawn, calibrated, recorded[0].noise_percent
 
 
 def errors(rows):

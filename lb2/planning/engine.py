@@ -108,7 +108,7 @@ def play(server, traffic, max_num_seqs, clients=None):
 
 
 def scheduled(server, traffic, max_num_seqs, clients=None):
-    """The Schedule of the engine. Clients of a closed loop begin a microsecond apart: calibration/replayed.py says why."""
+    """The Schedule of the engine. Clients of a closed loop begin a microsecond apart: calibration/loads.py says why."""
     requests, arrivals_us, prefixes = traffic
     if clients and arrivals_us is None:
         arrivals_us = range(len(requests.prompt_tokens))

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from bench_file import bench
 from files.costs import Costs, Server, costs_line, parsed, load_costs, load_server
-from fixture import ROOT, SHIPPED, files, read_pairs, script
+from fixture import ROOT, SHIPPED, read_pairs, script
 from common import BadInput, Requests
 from files.benchmarks import load_benches
-from calibrate import calibrated, looks_cut
+from calibration.gaps import calibrated, looks_cut
 from calibration.overhead import agreement, alone, alone_in, bounds_of, decided, overhead_of, queued_in, times_of
 from calibration.words import said
 
@@ -327,18 +327,6 @@ def in_words(benches, result, told):
     return " ".join(said(benches, result, told))
 
 
-def test_what_the_constants_mean():
-    text = said_of_loop(16, ROOFLINE, asynchronous=True)
-    assert "A step takes 24.08 ms with 1, 24.64 ms with 8, 25.28 ms with 16, 26.56 ms with 32 sequences" in text
-    assert "A prompt token adds 0.1 ms: 10,000 tokens/s of prefill." in text
-    assert "Of a prefill 20.00 ms are hidden: the first 200 prompt tokens of a step cost nothing." in text
-    assert "10,000 tokens in the cache add 1.60 ms to a step." in text
-    assert "Scheduler: asynchronous. One overhead explains when 100 % of" in text
-    assert "A plan extrapolates for more than 16 sequences at once, for prompts outside 44 to 1,963 tokens" in text
-    assert "is between 0.00 and 5.00 ms; the middle is taken" in text and "Missing: the overhead." in text
-    assert "cost of the cache" not in text and "step_ms_per_sequence is 0" not in text
-
-
 def test_residuals_are_what_they_are():
     """Exact costs leave nothing. Every time up to 2 ms late leaves up to 2 ms of a step of 8.8, 23 %, on both sides."""
     exact = said_of_loop(16, PLAIN, asynchronous=False)
@@ -347,15 +335,6 @@ def test_residuals_are_what_they_are():
     size, low, high = map(float, re.search(r"median size ([\d.]+) %, 5 to 95 %: (\S+) to (\S+) %", late).groups())
     assert 0.5 < size < 6 and -23 < low < -6 and 6 < high < 23
     assert re.search(r"([\d,]+) steps told by 10,\d\d\d gaps between tokens, (\d+) of them with a prefill", late)
-
-
-def test_what_one_client_does_not_tell():
-    text = said_of_loop(1, PLAIN, n=20)
-    assert "step_ms_per_sequence is 0, the runs have one number of sequences" in text
-    assert "the median of 20 requests that found the server empty" in text and "Missing: the overhead" not in text
-    assert "told by the TTFTs of requests that found the server empty" in text
-    assert "Scheduler: not told by these runs; taken to be asynchronous" in text
-    assert "A step takes 8.05 ms with 1 sequence" in text and "Not told: a cost of the cache" in text
 
 
 def test_steps_that_do_not_grow():
@@ -402,7 +381,7 @@ def test_failed_requests_are_left_out_and_said():
 def test_a_hundred_thousand_gaps_are_enough(monkeypatch):
     record = bench(shipped(40), 8, PLAIN)
     assert "gaps; those of every" not in said_of(record)
-    monkeypatch.setattr("calibrate.MOST_GAPS", sum(map(len, record["itls"])) // 3)
+    monkeypatch.setattr("calibration.gaps.MOST_GAPS", sum(map(len, record["itls"])) // 3)
     thinned = found(record)
     assert thinned.steps[0].every == 3 and len(thinned.samples) < len(found(record).samples) * 3
     near(thinned.costs, PLAIN, rel=0.02)
@@ -466,15 +445,6 @@ def test_four_keys_mean_what_they_meant():
     assert costs_line(Costs()) == GOOD.replace("8.0", "8")
 
 
-def test_the_labs_costs_in_a_file_change_nothing(tmp_path):
-    path = tmp_path / "costs.txt"
-    path.write_text(GOOD)
-    for name in ("continuous", "tune", "paged_prefix"):
-        assert script(name, "--first", 20, "--out", tmp_path / "a").returncode == 0
-        assert script(name, "--first", 20, "--out", tmp_path / "b", "--costs", path).returncode == 0
-    assert files(tmp_path / "a") == files(tmp_path / "b") and len(files(tmp_path / "a")) >= 4
-
-
 @pytest.mark.parametrize(
     "text, says",
     [
@@ -501,13 +471,6 @@ def test_a_bad_costs_file_is_one_line(text, says):
     with pytest.raises(BadInput) as error:
         parsed("costs.txt", text)
     assert says in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_bad_costs_file_stops_a_script(tmp_path):
-    path = tmp_path / "costs.txt"
-    path.write_text(GOOD + "speed=3")
-    done = script("continuous", "--costs", path, "--out", tmp_path / "out")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
 def test_gaps_that_grow_with_the_cache_alone_tell_no_step():

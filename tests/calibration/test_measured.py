@@ -13,14 +13,15 @@ import measured
 import pytest
 from bench_file import bench
 from files.costs import Costs, Server, costs_line
-from fixture import LAB, ROOT, SHIPPED, script, shipped
-from common import BadInput, Requests
+from fixture import LAB, ROOT, script, shipped as all_shipped
+from common import Requests
 from files.inputs import read_text
 from files.benchmarks import load_benches
-from calibrate import calibrated
-from measured import RECORDED, Comparison, cells, error_table, result_of, worst_first
+from measured import cells, error_table, worst_first
 from picture_reader import assert_legible, marks, panel_of
-from calibration.replayed import MEASURES, measured, predicted
+from calibration.gaps import calibrated
+from calibration.loads import load_of_bench, predicted_figures
+from calibration.recorded import MEASURES, RECORDED, Comparison, drawn, result_of
 
 PLAIN = Costs(50, 8_000, 50, 5_000)
 ROOFLINE = Costs(100, 24_000, 80, 5_000, 0.16, 20_000)
@@ -28,8 +29,7 @@ LIMITS = {"p50_ttft_ms": 5, "p99_ttft_ms": 8, "p50_itl_ms": 1, "p99_itl_ms": 8, 
 
 
 def shipped(n=50):
-    records = json.loads(SHIPPED.read_text())[:n]
-    return Requests(*([record[key] for record in records] for key in ("prompt_tokens", "output_tokens")))
+    return Requests(*(column[:n] for column in all_shipped()))
 
 
 def write(path, record):
@@ -115,34 +115,35 @@ def test_the_wrong_scheduler_misses_the_ttft():
 
 @pytest.mark.parametrize("name", ["clocked.svg", "measured.svg"])
 def test_the_committed_pictures_are_those_of_today(results, monkeypatch, name):
-    monkeypatch.setattr(measured, "result_of", lambda server: results[server.name])
-    recipes = pictures.recipes(shipped(), Costs(), 200, orca_workload.RECORDED)
+    monkeypatch.setattr("calibration.recorded.result_of", lambda server: results[server.name])
+    recipes = pictures.recipes(all_shipped(), Costs(), 200, orca_workload.RECORDED)
     assert recipes[name]() == (LAB / "pictures" / name).read_text(), "run make pictures"
 
 
 def test_the_committed_pictures_show_the_errors(results, tmp_path):
-    """Each error of measured.csv is at its place, and calibrated runs are hollow; a picture of other runs is legible."""
+    """Each error of measured.csv is at its place, and calibrated runs are hollow."""
     measured.report(list(results.values()), tmp_path)
     table = rows(tmp_path / "measured.csv")
     for name, servers in (("clocked.svg", ("async", "roofline", "sync")), ("measured.svg", ("cpu",))):
         x, _, series = panel_of((LAB / "pictures" / name).read_text(), "error")
-        drawn = [row for row in table if row["server"] in servers]
-        for row in drawn:
+        mine = [row for row in table if row["server"] in servers]
+        for row in mine:
             kind = "hollow" if row["role"] == "calibrated" else "mark"
             elements = series[f"{row['measure']} {row['run']}"]
             assert elements[0].get("class") == kind
             ((at, _),) = marks(elements, (kind,))
             assert x.is_at(at, row["error_percent"])
-        assert len(drawn) > 20
-    assert_legible(picture_measured.draw_measured(*picture_measured.measured_data(("async", "sync"), table)))
+        assert len(mine) > 20
+    assert_legible(picture_measured.draw_measured(*drawn(("async", "sync"), table)))
 
 
 def test_a_picture_without_a_file_is_of_runs_calibrated_anew(results):
     """As the Results above were, whose calibration the tests share."""
     assert result_of(RECORDED[2]) == results["sync"]
-    drawn, calibrated, noise_percent = picture_measured.measured_data(("sync",))
+    figures, calibrated, noise_percent = drawn(("sync",))
     assert calibrated == {"sync_c16"} and noise_percent == RECORDED[2].noise_percent
-    assert sorted(drawn) == sorted((row.run, row.measure, row.measured, row.predicted) for row in results["sync"].rows)
+    rows = results["sync"].rows
+    assert sorted(figures) == sorted((row.run, row.measure, row.measured, row.predicted) for row in rows)
 
 
 def test_without_files_the_recorded_servers_are_played_with_their_limits(results, monkeypatch, tmp_path, capsys):
@@ -157,7 +158,7 @@ def test_without_files_the_recorded_servers_are_played_with_their_limits(results
 
 def test_what_was_measured_is_what_vllm_says_of_it():
     for path in [*RECORDED[0].predict, *RECORDED[2].calibrate]:
-        ours = measured(load_benches(path)[0])
+        ours = load_of_bench(load_benches(path)[0]).figures
         theirs = json.loads(read_text(path))
         for measure, key in (("p50_ttft_ms", "median_ttft_ms"), ("p99_ttft_ms", "p99_ttft_ms"),
                              ("p50_itl_ms", "median_itl_ms"), ("p99_itl_ms", "p99_itl_ms"),
@@ -179,9 +180,9 @@ def test_what_the_engine_plays_is_predicted_without_error(tmp_path, clients, mor
     arrivals = arrivals and [arrival - arrivals[0] for arrival in arrivals]
     record = bench(shipped(), clients, PLAIN, arrivals, **{"max_num_batched_tokens": 2048} | more)
     run = load_benches(write(tmp_path / "run.json", record))[0]
-    ours = predicted(run, PLAIN, more.get("asynchronous", False), more.get("max_num_seqs", 256),
-                     more.get("max_num_batched_tokens", 2048), more.get("kv_blocks") and 16 * (more["kv_blocks"] + 1))
-    theirs = measured(run)
+    server = Server(more.get("asynchronous", False), more.get("max_num_seqs", 256),
+                    more.get("max_num_batched_tokens", 2048), more.get("kv_blocks") and 16 * (more["kv_blocks"] + 1))
+    ours, theirs = predicted_figures(load_of_bench(run), PLAIN, server), load_of_bench(run).figures
     for measure in MEASURES:
         assert ours[measure] == pytest.approx(theirs[measure], rel=1e-3), measure
 
@@ -262,12 +263,6 @@ def test_bad_options_are_one_line(runs, options, says):
     done = script("measured", "--out", runs / "out", *paths)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and says in done.stderr
     assert not (runs / "out").exists()
-
-
-def test_an_open_loop_without_start_times_cannot_be_played(runs):
-    bench_of = load_benches(runs / "c2.json")[0]._replace(starts_s=None, closed=False, clients=None)
-    with pytest.raises(BadInput, match="^c2: an open loop without start times cannot be played$"):
-        predicted(bench_of, PLAIN, True, 32, 2048)
 
 
 def test_every_recorded_file_is_there():

@@ -6,7 +6,8 @@ import pytest
 from files.benchmarks import Bench
 from calibration.fit import Fit, applied, candidates, column, fit, fitted, is_better, is_steep
 from calibration.fit import least_deviations, reweighted, solved
-from calibration.samples import Life, Sample, arrivals, lives_of, mean_sequences, step_samples, together_s, typical_samples
+from calibration.samples import Life, Sample, arrivals, lives_of, mean_sequences, step_samples
+from calibration.samples import together_s, typical_samples
 
 
 def run(*requests, clients=None, output=None):

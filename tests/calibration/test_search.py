@@ -1,16 +1,13 @@
-"""The fit of costs to summaries, piece by piece and by hand; and every sentence that explains it."""
+"""The search for the costs that bring the engine nearest to figures, piece by piece and by hand."""
 
 from math import exp, log
-from types import SimpleNamespace
 
-from calibration import summaries_fit as plan_summary_fit
 import pytest
-from files.costs import Costs, Server
+from calibration import search
+from calibration.loads import FIGURES, Load, load_of_point
+from calibration.search import Search
 from common import BadInput
-from calibrate import from_summaries
-from calibration.summaries import FIGURES, Load, load_of_point
-from calibration.summaries_fit import Search, SummaryFit
-from calibration.summaries_words import said_of_summaries
+from files.costs import Costs, Server
 
 LIMITS = Server(None, 32, 2048)
 
@@ -42,31 +39,31 @@ def of_lengths(prompts):
 ])
 def test_the_sequences_of_a_load_by_littles_law(clients, figures, sequences):
     """300 tokens a second, each the work of 10 ms: 3 sequences. At most clients or max_num_seqs, and one at least."""
-    assert plan_summary_fit.sequences_of(load(clients, **figures), 32) == pytest.approx(sequences)
+    assert search.sequences_of(load(clients, **figures), 32) == pytest.approx(sequences)
 
 
 def test_the_sequences_of_an_open_loop_without_throughput_come_from_a_first_play():
     """Two requests of 11 tokens at one moment, 10 ms a step: 22 tokens in 110 ms, 200 a second, 2 sequences."""
     both = load(None, 2, output=11, p50_tpot_ms=10)._replace(arrivals_us=[0, 0])
-    assert plan_summary_fit.sequences_of(both, 32) == pytest.approx(2)
+    assert search.sequences_of(both, 32) == pytest.approx(2)
 
 
 @pytest.mark.parametrize("clients, points", [
     ([4], [4]), ([5, 4], [4]), ([6, 4], [4, 6]), ([4, 5, 6], [4, 6]), ([9, 8, 10, 11], [8, 11]),
 ])
 def test_two_loads_within_a_quarter_tell_one_point(clients, points):
-    assert plan_summary_fit.points_of([load(c) for c in clients], 32) == points
+    assert search.points_of([load(c) for c in clients], 32) == points
 
 
 @pytest.mark.parametrize("high, differ", [(125, False), (126, True)])
 def test_lengths_differ_if_the_ninth_tenth_is_above_the_first_by_more_than_a_quarter(high, differ):
     """Eleven prompts: the 10th percentile is the second one, the 90th the tenth one."""
     loads = [of_lengths([10, 100, *[110] * 4]), of_lengths([110, 110, 110, high, 2000])]
-    assert plan_summary_fit.lengths_differ(loads, plan_summary_fit.prompt_alone) is differ
+    assert search.lengths_differ(loads, search.prompt_alone) is differ
 
 
 def test_a_request_holds_its_prompt_and_half_of_its_output():
-    assert plan_summary_fit.held(100, 30) == 115 and plan_summary_fit.prompt_alone(100, 30) == 100
+    assert search.held(100, 30) == 115 and search.prompt_alone(100, 30) == 100
 
 
 # --- from logs to costs ---------------------------------------------------------------------------
@@ -78,18 +75,18 @@ def logs_of(**us):
 
 
 def test_costs_of_one_two_and_three_points():
-    one = plan_summary_fit.costs_of(logs_of(p4=8000, prefill=60, overhead=20.1))
+    one = search.costs_of(logs_of(p4=8000, prefill=60, overhead=20.1))
     assert one == Costs(*map(pytest.approx, (60, 8000, 0, 20.1)))
-    two = plan_summary_fit.costs_of(logs_of(p4=8000, p8=1000, prefill=60, overhead=19.9, context=2, hidden=300))
+    two = search.costs_of(logs_of(p4=8000, p8=1000, prefill=60, overhead=19.9, context=2, hidden=300))
     assert two == Costs(*map(pytest.approx, (60, 7000, 250, 0, 2, 300)))
-    three = plan_summary_fit.costs_of(logs_of(p2=5000, p4=1000, p12=2000, prefill=60))
+    three = search.costs_of(logs_of(p2=5000, p4=1000, p12=2000, prefill=60))
     assert three[:3] == pytest.approx((60, 4400, 300)) and three.overhead_us == 0
     assert [(point, round(us)) for point, us in three.step_points] == [(2, 5000), (4, 6000), (12, 8000)]
 
 
 def test_a_line_that_would_begin_below_one_microsecond_begins_there_and_ends_where_it_must():
     """10 us with 2 sequences and 90 with 4: the line would begin at -70."""
-    costs = plan_summary_fit.costs_of(logs_of(p2=10, p4=80, prefill=60))
+    costs = search.costs_of(logs_of(p2=10, p4=80, prefill=60))
     assert (costs.step_us, costs.step_us_per_sequence) == (1, pytest.approx(89 / 4))
 
 
@@ -98,7 +95,7 @@ def test_a_line_that_would_begin_below_one_microsecond_begins_there_and_ends_whe
 
 def started(loads, points, share=0.1):
     """{term: us} of the closed form, rounded to whole microseconds."""
-    return {term: round(exp(value)) for term, value in plan_summary_fit.closed_form(loads, points, share, 32).items()}
+    return {term: round(exp(value)) for term, value in search.closed_form(loads, points, share, 32).items()}
 
 
 def test_where_a_search_starts():
@@ -129,10 +126,10 @@ def test_where_a_search_starts():
 ])
 def test_the_first_prefill_and_overhead(figures, share, start):
     """A twentieth of a TTFT is prefill at least; without a TTFT a twentieth of a step is, and another one overhead."""
-    assert plan_summary_fit.first_prefill([load(1, **figures)], share) == pytest.approx(start)
+    assert search.first_prefill([load(1, **figures)], share) == pytest.approx(start)
     slower = {name: value / 2 if name == "throughput_tps" else value * 2 for name, value in figures.items()}
     both = [load(1, **slower), load(1, **figures)]
-    assert plan_summary_fit.first_prefill(both, share) == pytest.approx(start), "the load with the least tells it"
+    assert search.first_prefill(both, share) == pytest.approx(start), "the load with the least tells it"
 
 
 # --- the search -----------------------------------------------------------------------------------
@@ -143,10 +140,10 @@ def test_errors_are_counted_in_units_of_what_a_prediction_may_miss():
                  "mean_tpot_ms": 0.08, "p99_tpot_ms": 0.2, "throughput_tps": 0.05}
     measured = dict.fromkeys(FIGURES, 10.0)
     predicted = {name: 10 * exp(tolerated.get(name, 1)) for name in FIGURES}
-    assert plan_summary_fit.errors_of(load(1, 100, **measured), predicted) == pytest.approx([1] * 7)
-    few = plan_summary_fit.errors_of(load(1, 99, **measured), predicted)
+    assert search.errors_of(load(1, 100, **measured), predicted) == pytest.approx([1] * 7)
+    few = search.errors_of(load(1, 99, **measured), predicted)
     assert few == pytest.approx([1, 1, 0.5, 1, 1, 0.5, 1]), "the 99th percentile of a few requests counts half"
-    assert plan_summary_fit.errors_of(load(1, **measured), {"p50_ttft_ms": 10}) == [0]
+    assert search.errors_of(load(1, **measured), {"p50_ttft_ms": 10}) == [0]
 
 
 def fake_tried(monkeypatch, errors_at, refused=lambda logs: False):
@@ -154,7 +151,7 @@ def fake_tried(monkeypatch, errors_at, refused=lambda logs: False):
     def tried(logs, loads, server):
         errors = errors_at(logs)
         return Search(logs, errors, 1e9 if refused(logs) else sum(error * error for error in errors))
-    monkeypatch.setattr(plan_summary_fit, "tried", tried)
+    monkeypatch.setattr(search, "tried", tried)
     return tried
 
 
@@ -162,39 +159,19 @@ def fake_tried(monkeypatch, errors_at, refused=lambda logs: False):
 def test_newtons_step_is_damped_until_it_helps(monkeypatch, most, reached):
     """The error a - 1 has a slope of 1, so the step is 1, over 1 + the damping."""
     tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 1], lambda logs: logs["a"] > most)
-    found = plan_summary_fit.newton(tried({"a": 0.0}, [], None), 0.02, [], None)
+    found = search.newton(tried({"a": 0.0}, [], None), 0.02, [], None)
     assert found.logs["a"] == pytest.approx(reached, abs=1e-5)
 
 
 def test_a_step_that_changes_nothing_is_not_taken(monkeypatch):
-    monkeypatch.setattr(plan_summary_fit, "tried", lambda logs, loads, server: Search(logs, [logs["a"] - 1], 1.0))
+    monkeypatch.setattr(search, "tried", lambda logs, loads, server: Search(logs, [logs["a"] - 1], 1.0))
     best = Search({"a": 0.0}, [-1.0], 1.0)
-    assert plan_summary_fit.newton(best, 0.02, [], None) is plan_summary_fit.swept(best, 0.4, [], None) is best
-
-
-def test_newtons_step_goes_no_further_than_one_and_solves_for_all_terms_at_once(monkeypatch):
-    tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 4, 0.0])
-    assert plan_summary_fit.newton(tried({"a": 0.0}, [], None), 0.02, [], None).logs["a"] == 1
-    assert plan_summary_fit.newton(tried({"a": 8.0}, [], None), 0.02, [], None).logs["a"] == 7
-    tried = fake_tried(monkeypatch, lambda logs: [logs["a"] + logs["b"] - 0.5, logs["a"] - logs["b"]])
-    found = plan_summary_fit.newton(tried({"a": 0.0, "b": 0.0}, [], None), 0.02, [], None)
-    assert found.logs == pytest.approx({"a": 0.25, "b": 0.25}, abs=0.01)
-    tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 1])
-    found = plan_summary_fit.newton(tried({"a": 0.0, "b": 0.0}, [], None), 0.02, [], None)
-    assert found.logs == pytest.approx({"a": 0.99, "b": 0}, abs=0.001), "a term that changes nothing stays"
-
-
-def test_far_errors_pull_newtons_step_less(monkeypatch):
-    """Errors of -0.5, -2 and 0.5 with slopes of 1, 1/9 and 1. The second is twice as far as errors are squared: it
-    weighs a half, 1/162 beside 2 on the left, and 1/9 on the right, where the others cancel."""
-    tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 0.5, logs["a"] / 9 - 2, logs["a"] + 0.5])
-    found = plan_summary_fit.newton(tried({"a": 0.0}, [], None), 0.02, [], None)
-    assert found.logs["a"] == pytest.approx((1 / 9) / (2 + 1 / 162), rel=0.02)
+    assert search.newton(best, 0.02, [], None) is search.swept(best, 0.4, [], None) is best
 
 
 def test_a_sweep_moves_each_term_the_way_that_helps(monkeypatch):
     tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 1, logs["b"] + 1, logs["c"]])
-    found = plan_summary_fit.swept(tried(dict.fromkeys("abcd", 0.0), [], None), 0.4, [], None)
+    found = search.swept(tried(dict.fromkeys("abcd", 0.0), [], None), 0.4, [], None)
     assert found.logs == {"a": 0.4, "b": -0.4, "c": 0.0, "d": 0.0}, "d changes nothing"
 
 
@@ -202,8 +179,8 @@ def test_a_sweep_moves_each_term_the_way_that_helps(monkeypatch):
 def test_a_search_moves_less_when_it_stands_still_and_ends_after_forty_sweeps(monkeypatch, target, reached):
     """Moves of 0.4. To 76 each sweep of 40 takes off more than 1 % of the square, to 81 less: then moves are halved."""
     fake_tried(monkeypatch, lambda logs: [logs["a"] - target])
-    monkeypatch.setattr(plan_summary_fit, "newton", lambda best, *_: best)
-    assert plan_summary_fit.searched({"a": 0.0}, [], None).logs["a"] == pytest.approx(reached)
+    monkeypatch.setattr(search, "newton", lambda best, *_: best)
+    assert search.searched({"a": 0.0}, [], None).logs["a"] == pytest.approx(reached)
 
 
 # --- further terms --------------------------------------------------------------------------------
@@ -211,18 +188,18 @@ def test_a_search_moves_less_when_it_stands_still_and_ends_after_forty_sweeps(mo
 
 def test_what_is_too_small_to_move_is_a_twentieth_of_the_first_step_again():
     small = logs_of(p2=5000, p4=1, prefill=60, overhead=1)
-    assert plan_summary_fit.revived(small) == pytest.approx(logs_of(p2=5000, p4=250, prefill=60, overhead=250))
+    assert search.revived(small) == pytest.approx(logs_of(p2=5000, p4=250, prefill=60, overhead=250))
     large = logs_of(p2=5000, p4=300, prefill=1, overhead=251)
-    assert plan_summary_fit.revived(large) == large
+    assert search.revived(large) == large
 
 
 def test_a_further_term_starts_with_three_tenths():
     """The second load is the longer one: 210 tokens held by each of 4 sequences, 840; 0.3 of a step of 6 ms."""
     logs = logs_of(p2=5000, p4=1000, prefill=60, overhead=300)
     loads = [load(2, 2, output=20), load(4, 3, prompt=200, output=20)]
-    context = plan_summary_fit.grown(logs, "context", loads)
+    context = search.grown(logs, "context", loads)
     assert context == pytest.approx(logs_of(p2=3500, p4=700, prefill=60, overhead=300, context=1800 / 840))
-    hidden = plan_summary_fit.grown(logs, "hidden", loads)
+    hidden = search.grown(logs, "hidden", loads)
     assert hidden == pytest.approx(logs_of(p2=5000, p4=1000, prefill=78, overhead=300, hidden=1800))
 
 
@@ -237,22 +214,22 @@ def test_a_further_term_must_lower_the_error_by_a_fifth_and_by_more_than_noise(m
     def searched(logs, loads, server):
         names = [name for name in ("hidden", "context") if name in logs]
         return Search(logs, [], after["both" if len(names) == 2 else names[0]])
-    monkeypatch.setattr(plan_summary_fit, "searched", searched)
+    monkeypatch.setattr(search, "searched", searched)
     loads = [of_lengths([100, 1000])]
     best = Search(logs_of(p2=5000, prefill=60, overhead=300), [], before)
-    found, told = plan_summary_fit.with_further(best, loads, LIMITS)
+    found, told = search.with_further(best, loads, LIMITS)
     assert told == terms and set(found.logs) == {*best.logs, *terms}
 
 
 def test_a_term_that_had_become_too_small_is_searched_again(monkeypatch):
-    monkeypatch.setattr(plan_summary_fit, "searched", lambda logs, loads, server: Search(logs, [], 0.5))
+    monkeypatch.setattr(search, "searched", lambda logs, loads, server: Search(logs, [], 0.5))
     best = Search(logs_of(p2=5000, prefill=60, overhead=1), [], 0.6)
-    found, terms = plan_summary_fit.with_further(best, [load(2)], LIMITS)
+    found, terms = search.with_further(best, [load(2)], LIMITS)
     assert (found.squares, terms) == (0.5, []) and exp(found.logs["overhead"]) == pytest.approx(250)
     worse = best._replace(squares=0.4)
-    assert plan_summary_fit.with_further(worse, [load(2)], LIMITS) == (worse, [])
+    assert search.with_further(worse, [load(2)], LIMITS) == (worse, [])
     whole = Search(logs_of(p2=5000, prefill=60, overhead=300), [], 0.6)
-    assert plan_summary_fit.with_further(whole, [load(2)], LIMITS) == (whole, []), "nothing to search again"
+    assert search.with_further(whole, [load(2)], LIMITS) == (whole, []), "nothing to search again"
 
 
 # --- the fit --------------------------------------------------------------------------------------
@@ -265,10 +242,10 @@ def by_hand_at(monkeypatch, overhead_us):
         return Search(logs, [], (49 if far else 36) if server.asynchronous else (16 if far else 9))
     def in_processes(jobs, processes):
         return [(i, function(*arguments)) for i, (function, *arguments) in enumerate(jobs)]
-    monkeypatch.setattr(plan_summary_fit, "searched", searched)
-    monkeypatch.setattr(plan_summary_fit, "in_processes", in_processes)
-    monkeypatch.setattr(plan_summary_fit, "with_further", lambda best, loads, server: (best, ["context"]))
-    monkeypatch.setattr(plan_summary_fit, "predicted_figures",
+    monkeypatch.setattr(search, "searched", searched)
+    monkeypatch.setattr(search, "in_processes", in_processes)
+    monkeypatch.setattr(search, "with_further", lambda best, loads, server: (best, ["context"]))
+    monkeypatch.setattr(search, "predicted_figures",
                         lambda load, costs, server: {"p50_ttft_ms": 1.0, "p50_tpot_ms": 2.0, "p50_itl_ms": 3.0})
 
 
@@ -280,41 +257,33 @@ def by_hand(monkeypatch):
 def test_the_better_scheduler_and_the_better_start_are_taken(by_hand):
     """Three figures are compared, a squared error of 9 in all: the root of their mean is the root of 3."""
     loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12, p50_itl_ms=9)]
-    found = plan_summary_fit.fitted(loads, LIMITS)
+    found = search.fitted(loads, LIMITS)
     assert found.costs == Costs(*map(pytest.approx, (100, 7000 - 1000 / 3, 1000 / 3, 2000)))
     assert (found.asynchronous, found.points, found.terms) == (False, [1, 4], ["context"])
     assert (found.error, found.other_error) == (pytest.approx(3**0.5), pytest.approx(12**0.5))
     assert found.figures == [{"p50_ttft_ms": 1.0, "p50_tpot_ms": 2.0, "p50_itl_ms": 3.0}] * 2
-    told = plan_summary_fit.fitted(loads, LIMITS._replace(asynchronous=True))
+    told = search.fitted(loads, LIMITS._replace(asynchronous=True))
     assert (told.asynchronous, told.error, told.other_error) == (True, pytest.approx(12**0.5), None)
 
 
 def test_the_second_start_takes_half_of_the_ttft_for_overhead(monkeypatch):
     """10 ms of 20. A step takes 8 of the rest, so 20 us a token of prefill: 0.2 ms a step with one, 0.8 with four."""
     by_hand_at(monkeypatch, 10_000)
-    found = plan_summary_fit.fitted([load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)], LIMITS)
+    found = search.fitted([load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)], LIMITS)
     assert found.costs == Costs(*map(pytest.approx, (20, 7800 - 3400 / 3, 3400 / 3, 10_000)))
     assert found.error == pytest.approx(3**0.5)
-
-
-def test_without_limits_vllms_are_taken(by_hand):
-    args = SimpleNamespace(max_num_seqs=None, max_num_batched_tokens=None, kv_tokens=None)
-    loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)]
-    _, sentences = from_summaries(loads, args)
-    played = "Played with max_num_seqs 256, a budget of 2048 tokens a step, and as much memory as needed."
-    assert played in sentences
 
 
 @pytest.mark.parametrize("change", [{"prompt_tokens": [1_000_000]}, {"output_tokens": [1_000_000]}])
 def test_a_million_tokens_are_fitted(by_hand, change):
     loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)._replace(**change)]
-    assert plan_summary_fit.fitted(loads, LIMITS).points == [1, 4]
+    assert search.fitted(loads, LIMITS).points == [1, 4]
 
 
 @pytest.mark.parametrize("figures", [{"p50_ttft_ms": 20}, {"p50_itl_ms": 9}, {}])
 def test_a_load_without_tpot_and_throughput_tells_no_step_and_no_point(by_hand, figures):
     loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, **figures)]
-    assert plan_summary_fit.fitted(loads, LIMITS).points == [1]
+    assert search.fitted(loads, LIMITS).points == [1]
 
 
 @pytest.mark.parametrize("points", [
@@ -324,90 +293,14 @@ def test_a_load_without_tpot_and_throughput_tells_no_step_and_no_point(by_hand, 
 def test_loads_that_tell_no_step_are_refused(points):
     """Requests of one token have no time between tokens."""
     with pytest.raises(BadInput, match="^the loads have no figure that tells a step: TPOT or throughput$"):
-        plan_summary_fit.fitted(list(map(load_of_point, points)), LIMITS)
+        search.fitted(list(map(load_of_point, points)), LIMITS)
 
 
 def test_one_request_of_two_tokens_has_a_tpot(by_hand):
     loads = [load(1, p50_tpot_ms=8), load(4, p50_tpot_ms=12)._replace(output_tokens=[1, 1, 2], prompt_tokens=[9] * 3)]
-    assert plan_summary_fit.fitted(loads, LIMITS).points == [1, 4]
+    assert search.fitted(loads, LIMITS).points == [1, 4]
 
 
 def test_a_throughput_of_single_tokens_tells_a_step(by_hand):
     loads = [load(clients, output=1, throughput_tps=100, p50_ttft_ms=20) for clients in (1, 4)]
-    assert plan_summary_fit.fitted(loads, LIMITS).points == [1, 4]
-
-
-# --- what it says ---------------------------------------------------------------------------------
-
-ALL = {name: 10.0 for name in FIGURES}
-KIND = SummaryFit(Costs(60, 5000, 250, 3000), True, 0.5, 0.6, [2, 8, 16], ["hidden", "context"], [ALL, ALL])
-TWO = [load(2, 2, **ALL)._replace(prompt_tokens=[100, 126]), load(16, **ALL)]
-
-
-def test_what_costs_from_one_load_mean():
-    one = load(1, p50_tpot_ms=10.0, p50_itl_ms=10.0)._replace(prompt_tokens=[100, 125])
-    found = SummaryFit(Costs(50, 8000, 0, 0), False, 0.5, None, [1], [], [{"p50_tpot_ms": 9.0}])
-    assert list(said_of_summaries([one], found, LIMITS)) == [
-        "A step takes 8.00 ms with 1 sequence: the means of the loads.",
-        "A prompt token adds 0.05 ms: 20,000 tokens/s of prefill.",
-        "The overhead, from the client to the scheduler and back, is 0.00 ms.",
-        "Played with max_num_seqs 32, a budget of 2048 tokens a step, and as much memory as needed.",
-        "c1: p50_tpot -10.0 %.",
-        "Scheduler: synchronous, as told. Error: 0.50; 1 is as far as a prediction may be.",
-        "Missing: step_ms_per_sequence is 0, all loads had about 1 sequence. A load with more tells it.",
-        "Not told: a hidden part of a prefill. It is 0.",
-        "Not told: a cost of the cache. It is 0, and is part of the step. Loads with long and with short requests tell"
-        " it.",
-        "Missing: no load has a TTFT. What it says of prefill and overhead is a guess.",
-        "All prompts have about one length: only the load tells overhead and prefill apart, roughly.",
-        "No load has p50_ttft_ms, mean_ttft_ms, p99_ttft_ms, mean_tpot_ms, p99_tpot_ms, throughput_tps.",
-    ]
-
-
-def test_what_costs_with_all_terms_mean():
-    found = KIND._replace(costs=Costs(60, 5000, 250, 3000, 10, 2000),
-                          figures=[ALL | {"p50_ttft_ms": 11.0, "throughput_tps": 9.5}, {}])
-    loads = [TWO[0]._replace(oddities=["it was Monday."]), TWO[1]]
-    errors = "p50_ttft +10.0, mean_ttft +0.0, p99_ttft +0.0, p50_tpot +0.0, mean_tpot +0.0, p99_tpot +0.0, " \
-             "p50_itl +0.0, p99_itl +0.0, throughput -5.0"
-    assert list(said_of_summaries(loads, found, LIMITS._replace(kv_tokens=8000))) == [
-        "A step takes 5.50 ms with 2, 7.00 ms with 8, 9.00 ms with 16 sequences: the means of the loads.",
-        "A prompt token adds 0.06 ms: 16,667 tokens/s of prefill.",
-        "Of a prefill 2.00 ms are hidden.",
-        "10,000 tokens in the cache add 100.00 ms to a step.",
-        "The overhead, from the client to the scheduler and back, is 3.00 ms.",
-        "Played with max_num_seqs 32, a budget of 2048 tokens a step, and a KV cache of 8000 tokens.",
-        f"c2: {errors} %.",
-        "c2: it was Monday.",
-        "Scheduler: asynchronous. Error 0.50, 0.60 if it were synchronous. 1 is as far as a prediction may be.",
-    ]
-
-
-def ends_of(loads=TWO, **change):
-    """What stands after the loads' own lines."""
-    said = list(said_of_summaries(loads, KIND._replace(**change), LIMITS))
-    return said[next(i for i, sentence in enumerate(said) if sentence.startswith("Scheduler")) :]
-
-
-@pytest.mark.parametrize("error, other, close", [
-    (2.0, 2.09, "; that is too near to tell them apart"), (2.0, 2.1, ""), (1.0, 1.06, ""),
-])
-def test_two_errors_within_a_twentieth_are_too_near(error, other, close):
-    assert ends_of(error=error, other_error=other, asynchronous=False) == [
-        f"Scheduler: synchronous. Error {error:.2f}, {other:.2f} if it were asynchronous{close}. "
-        "1 is as far as a prediction may be."]
-
-
-def test_what_the_loads_do_not_tell_is_said_each_for_itself():
-    assert ends_of(points=[2])[1:] == [
-        "Missing: step_ms_per_sequence is 0, all loads had about 2 sequences. A load with more tells it."]
-    assert ends_of(points=[2, 16])[1:] == [
-        "Between and beyond the two numbers of sequences a step is taken to be a straight line. That fails for a"
-        " mixture of experts; a third load between them tells it."]
-    assert [line.split(":")[1][:9] for line in ends_of(terms=["hidden"])[1:]] == [" a cost o"]
-    assert [line.split(":")[1][:9] for line in ends_of(terms=["context"])[1:]] == [" a hidden"]
-    alike = [TWO[0]._replace(prompt_tokens=[100, 125]), TWO[1]]
-    assert [line[:23] for line in ends_of(alike)[1:]] == ["All prompts have about "]
-    assert ends_of([TWO[0], load(16, p50_ttft_ms=10.0)])[1:] == []
-    less = {name: value for name, value in ALL.items() if name not in ("p99_itl_ms", "mean_ttft_ms", "p99_tpot_ms")}
-    assert ends_of([TWO[0]._replace(figures=less), load(16, **less)])[1:] == ["No load has mean_ttft_ms, p99_tpot_ms."]
+    assert search.fitted(loads, LIMITS).points == [1, 4]

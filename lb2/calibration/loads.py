@@ -9,6 +9,10 @@ It reads a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms"
 results of vllm bench serve without --save-detailed (sglang's, too), and detailed results, which it
 sums up.
 
+In open loop the run's own arrivals are kept, in closed loop its own number of clients. These begin
+one after the other, a microsecond apart: on real servers, too, the first request finds the server
+empty and is scheduled alone, and the others come while it is prefilled.
+
 What a summary does not say is assumed, and said: all requests have the mean lengths, and an open
 loop without arrival times has random ones at its rate (a Poisson process, always the same draw).
 """

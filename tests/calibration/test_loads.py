@@ -2,21 +2,15 @@
 
 import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 from random import Random
 
 import pytest
-
-LAB = Path(__file__).resolve().parent.parent.parent / "lb2"
-sys.path.insert(0, str(LAB))
-
-from calibration import summaries as plan_summary  # noqa: E402
-from calibration import summaries_fit as plan_summary_fit  # noqa: E402
-from files.costs import Costs, Server, parsed  # noqa: E402
+from fixture import assert_refused, read_rows, script
+from calibration import loads as of_loads
+from calibration import search
+from files.costs import Costs, Server, parsed
 from common import BadInput, MOST
-from files.benchmarks import Bench  # noqa: E402
+from files.benchmarks import Bench
 
 SERVER = Server(None, 32, 2048)
 ENTRY = {"name": "c2", "clients": 2, "prompt": [10, 20], "output": [5, 6], "measured": {"p50_ttft": 30, "tps": 90}}
@@ -29,8 +23,8 @@ def load_of(clients, costs, asynchronous, count=32):
     """A load of requests of 50 to 150 and 20 to 60 tokens, with the figures that the engine gives it at these costs."""
     random = Random(clients)
     prompts, outputs = ([random.randint(low, 3 * low) for _ in range(count)] for low in (50, 20))
-    load = plan_summary.Load(f"c{clients}", prompts, outputs, list(range(count)), clients, {}, [])
-    figures = plan_summary.predicted_figures(load, costs, SERVER._replace(asynchronous=asynchronous))
+    load = of_loads.Load(f"c{clients}", prompts, outputs, list(range(count)), clients, {}, [])
+    figures = of_loads.predicted_figures(load, costs, SERVER._replace(asynchronous=asynchronous))
     return load._replace(figures=figures)
 
 
@@ -47,7 +41,7 @@ def test_known_costs_come_back_from_two_summaries(asynchronous):
     """5 ms + 0.25 a sequence, 0.06 a prompt token, 3 ms overhead: the figures of 2 and 16 clients tell them."""
     true = Costs(60, 5000, 250, 3000)
     loads = [load_of(clients, true, asynchronous) for clients in (2, 16)]
-    found = plan_summary_fit.fitted(loads, SERVER)
+    found = search.fitted(loads, SERVER)
     assert found.asynchronous is asynchronous, (found.error, found.other_error)
     for sequences in (2, 8, 15):
         assert found.costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.03), found.costs
@@ -55,9 +49,9 @@ def test_known_costs_come_back_from_two_summaries(asynchronous):
     assert found.costs.overhead_us == pytest.approx(3000, rel=0.25), found.costs
     assert not found.costs.context_us_per_token * 2000 > 0.05 * 5000, "a cost of the cache that is not there"
     other = load_of(8, true, asynchronous)
-    figures = plan_summary.predicted_figures(other, found.costs, SERVER._replace(asynchronous=asynchronous))
+    figures = of_loads.predicted_figures(other, found.costs, SERVER._replace(asynchronous=asynchronous))
     for name, value in other.figures.items():
-        if name in plan_summary_fit.TOLERANCE:
+        if name in search.TOLERANCE:
             assert figures[name] == pytest.approx(value, rel=0.05), name
 
 
@@ -65,7 +59,7 @@ def test_three_loads_give_a_piecewise_line():
     """A step of 4 ms up to 4 sequences, 8 ms at 8 and 9 at 16: no line goes through them."""
     true = Costs(50, 4000, 0, 2000, step_points=((2, 4000), (4, 4000), (8, 8000), (16, 9000)))
     loads = [load_of(clients, true, True, 48) for clients in (4, 8, 16)]
-    found = plan_summary_fit.fitted(loads, SERVER._replace(asynchronous=True))
+    found = search.fitted(loads, SERVER._replace(asynchronous=True))
     assert len(found.costs.step_points) == 3
     for sequences in (4, 8, 15):
         assert found.costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.12), found.costs
@@ -74,58 +68,58 @@ def test_three_loads_give_a_piecewise_line():
 
 def test_loads_of_one_number_of_sequences_tell_no_slope():
     loads = [load_of(4, Costs(50, 8000, 100, 2000), True, count) for count in (24, 30)]
-    assert plan_summary_fit.points_of(loads, 32) == [4]
-    costs = plan_summary_fit.costs_of({4: 9.0, "prefill": 3.0, "overhead": 7.0})
+    assert search.points_of(loads, 32) == [4]
+    costs = search.costs_of({4: 9.0, "prefill": 3.0, "overhead": 7.0})
     assert costs.step_us_per_sequence == 0 and costs.step_points == ()
 
 
 def test_two_points_are_a_line_and_an_error_beyond_one_counts_less_than_its_square():
     """ln 1000 us at 2 sequences and 1000 more at 12: a line of 800 + 100 a sequence."""
-    costs = plan_summary_fit.costs_of({2: 6.907755279, 12: 6.907755279, "prefill": 0.0, "overhead": 0.0})
+    costs = search.costs_of({2: 6.907755279, 12: 6.907755279, "prefill": 0.0, "overhead": 0.0})
     assert (costs.step_us, costs.step_us_per_sequence) == (pytest.approx(800), pytest.approx(100))
     assert costs.overhead_us == 0  # 1 us is none
-    assert [plan_summary_fit.loss(error) for error in (0.5, -1, 3)] == [0.25, 1, 5]
+    assert [search.loss(error) for error in (0.5, -1, 3)] == [0.25, 1, 5]
 
 
 def test_a_term_needs_lengths_that_differ():
-    load = plan_summary.load_of_point(POINT)
-    assert plan_summary_fit.further_terms([load, load]) == []
+    load = of_loads.load_of_point(POINT)
+    assert search.further_terms([load, load]) == []
     longer = load._replace(output_tokens=[2048] * 160)
-    assert plan_summary_fit.further_terms([load, longer]) == ["context"]
-    assert plan_summary_fit.further_terms([load, longer._replace(prompt_tokens=[3072] * 160)]) == ["hidden", "context"]
+    assert search.further_terms([load, longer]) == ["context"]
+    assert search.further_terms([load, longer._replace(prompt_tokens=[3072] * 160)]) == ["hidden", "context"]
 
 
 def test_one_load_is_refused():
     with pytest.raises(BadInput, match="two loads or more"):
-        plan_summary_fit.fitted([load_of(4, Costs(), True, 5)], SERVER)
+        search.fitted([load_of(4, Costs(), True, 5)], SERVER)
 
 
 def test_loads_that_tell_no_step_are_refused():
     load = load_of(4, Costs(), True, 5)
     gaps_only = load._replace(figures={"p50_itl_ms": 8.0, "p99_itl_ms": 9.0})
     with pytest.raises(BadInput, match="the loads have no figure that tells a step: TPOT or throughput"):
-        plan_summary_fit.fitted([gaps_only, gaps_only], SERVER)
+        search.fitted([gaps_only, gaps_only], SERVER)
     for change in ({"prompt_tokens": [1_000_001] * 5}, {"output_tokens": [1_000_001] * 5}):
         with pytest.raises(BadInput, match="c4: expected requests of at most 1,000,000 tokens, found 1,000,001"):
-            plan_summary_fit.fitted([load, load._replace(**change)], SERVER)
+            search.fitted([load, load._replace(**change)], SERVER)
 
 
 # --- what is read ---------------------------------------------------------------------------------
 
 
 def test_a_point():
-    load = plan_summary.load_of_point(POINT)
+    load = of_loads.load_of_point(POINT)
     assert (load.name, load.clients, len(load.prompt_tokens)) == ("16 clients", 16, 160)
     assert load.figures == {"p50_ttft_ms": 34, "p50_tpot_ms": 4.7, "throughput_tps": 3265}
-    open_loop = plan_summary.load_of_point("rps=10 prompt=8 output=4 requests=1000 p99_ttft_ms=3")
+    open_loop = of_loads.load_of_point("rps=10 prompt=8 output=4 requests=1000 p99_ttft_ms=3")
     assert open_loop.clients is None and open_loop.arrivals_us[-1] == pytest.approx(100e6, rel=0.1)
-    assert open_loop == plan_summary.load_of_point("rps=10 prompt=8 output=4 requests=1000 p99_ttft_ms=3")
+    assert open_loop == of_loads.load_of_point("rps=10 prompt=8 output=4 requests=1000 p99_ttft_ms=3")
 
 
 def test_how_many_requests_a_point_has():
     """Ten for each client, 100 at least, or what it says; and up to a million."""
     def sent(text):
-        load = plan_summary.load_of_point(f"{text} prompt=8 output=4 tps=3")
+        load = of_loads.load_of_point(f"{text} prompt=8 output=4 tps=3")
         return load.name, len(load.prompt_tokens), load.oddities
 
     means = "only mean lengths are known: each of {} requests has 8 prompt and 4 output tokens."
@@ -143,7 +137,7 @@ def test_how_many_requests_a_point_has():
 
 def test_random_arrivals_are_those_of_the_first_seed():
     """The first gap at 2 requests/s is -ln(1 - u) / 2 with the first random number u of seed 0."""
-    load = plan_summary.load_of_point("rps=2 prompt=8 output=4 tps=3")
+    load = of_loads.load_of_point("rps=2 prompt=8 output=4 tps=3")
     assert load.arrivals_us[:2] == [0, round(1e6 * -math.log(1 - 0.8444218515250481) / 2)]
 
 
@@ -172,7 +166,7 @@ def test_random_arrivals_are_those_of_the_first_seed():
 ])
 def test_a_bad_point_is_refused(text, says):
     with pytest.raises(BadInput, match=says) as refused:
-        plan_summary.load_of_point(text)
+        of_loads.load_of_point(text)
     assert "\n" not in str(refused.value)
 
 
@@ -202,9 +196,9 @@ def test_a_bad_point_is_refused(text, says):
 ])
 def test_a_bad_entry_is_refused(tmp_path, change, says):
     path = write(tmp_path / "sweep.json", [ENTRY, ENTRY | change])
-    assert plan_summary.is_summary(path)
+    assert of_loads.is_summary(path)
     with pytest.raises(BadInput, match=says) as refused:
-        plan_summary.load_summaries(path)
+        of_loads.load_summaries(path)
     assert "load 2" in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -212,10 +206,10 @@ def test_the_largest_numbers_of_an_entry(tmp_path):
     entry = ENTRY | {"prompt": [MOST, 1], "output": [1, MOST], "clients": MOST, "arrivals_ms": [MOST, -MOST],
                      "measured": {"tps": MOST, "p50_ttft": 0, "p99_itl": 3}}
     del entry["name"]
-    load, = plan_summary.load_summaries(write(tmp_path / "sweep.json", [entry]))
+    load, = of_loads.load_summaries(write(tmp_path / "sweep.json", [entry]))
     figures = {"p99_itl_ms": 3, "throughput_tps": MOST}
     assert load == ("1", [1, MOST], [MOST, 1], [0, 2000 * MOST], MOST, figures, [])
-    one, = plan_summary.load_summaries(write(tmp_path / "sweep.json", [ENTRY | {"clients": 1}]))
+    one, = of_loads.load_summaries(write(tmp_path / "sweep.json", [ENTRY | {"clients": 1}]))
     assert (one.name, one.clients, one.arrivals_us) == ("c2", 1, [0, 1])
 
 
@@ -228,7 +222,7 @@ def test_every_figure_has_its_name_in_both_kinds_of_files(tmp_path):
     entry = ENTRY | {"measured": {name: i for i, name in enumerate(names, 1)}}
     result = RESULT | {name: i for i, name in enumerate(theirs, 1)}
     for record in ([entry], result):
-        load, = plan_summary.load_summaries(write(tmp_path / "sweep.json", record))
+        load, = of_loads.load_summaries(write(tmp_path / "sweep.json", record))
         assert load.figures == {name: i for i, name in enumerate(ours, 1)}
 
 
@@ -237,67 +231,67 @@ def test_what_is_a_summary(tmp_path):
     detailed = RESULT | {"input_lens": [1], "output_lens": [1]}
     for value, summary in [([], False), ([ENTRY], True), ([ENTRY, {"prompt_tokens": 1}], False), ([7], False),
                            ([detailed, RESULT], True), ([detailed], False), (RESULT | {"input_lens": []}, True)]:
-        assert plan_summary.is_summary(write(path, value)) is summary, value
+        assert of_loads.is_summary(write(path, value)) is summary, value
     path.write_text("{oops")
-    assert not plan_summary.is_summary(path)
-    assert plan_summary.is_summary(f"{path}:1"), "who names a load means a summary"
+    assert not of_loads.is_summary(path)
+    assert of_loads.is_summary(f"{path}:1"), "who names a load means a summary"
     with pytest.raises(FileNotFoundError):
-        plan_summary.is_summary(tmp_path / "none.json:1")
+        of_loads.is_summary(tmp_path / "none.json:1")
 
 
 def test_loads_are_chosen_by_name_or_number(tmp_path):
     path = write(tmp_path / "a:b.json", [ENTRY, ENTRY | {"name": "1k/4k 0.2/s"}])
-    assert [load.name for load in plan_summary.load_summaries(path)] == ["c2", "1k/4k 0.2/s"]
-    assert [load.name for load in plan_summary.load_summaries(f"{path}:1k/4k 0.2/s")] == ["1k/4k 0.2/s"]
-    assert [load.name for load in plan_summary.load_summaries(f"{path}:1")] == ["c2"]
-    assert [load.name for load in plan_summary.load_summaries(f"{path}:2")] == ["1k/4k 0.2/s"]
+    assert [load.name for load in of_loads.load_summaries(path)] == ["c2", "1k/4k 0.2/s"]
+    assert [load.name for load in of_loads.load_summaries(f"{path}:1k/4k 0.2/s")] == ["1k/4k 0.2/s"]
+    assert [load.name for load in of_loads.load_summaries(f"{path}:1")] == ["c2"]
+    assert [load.name for load in of_loads.load_summaries(f"{path}:2")] == ["1k/4k 0.2/s"]
     for name in ("c3", "0", "3", "", "z" * 50):
         expected = f"a load's name or its number from 1 to 2, found {name[:40]}; its loads are c2, 1k"
         with pytest.raises(BadInput, match=expected):
-            plan_summary.load_summaries(f"{path}:{name}")
+            of_loads.load_summaries(f"{path}:{name}")
     write(path, [ENTRY | {"name": "2"}, ENTRY, ENTRY])
-    assert [load.name for load in plan_summary.load_summaries(f"{path}:2")] == ["2"], "a name goes before a number"
+    assert [load.name for load in of_loads.load_summaries(f"{path}:2")] == ["2"], "a name goes before a number"
     with pytest.raises(BadInput, match="found c2; its loads are 2, c2, c2"):
-        plan_summary.load_summaries(f"{path}:c2")
+        of_loads.load_summaries(f"{path}:c2")
 
 
 def test_arrivals_count_from_the_first_and_are_put_in_order(tmp_path):
     entry = ENTRY | {"clients": None, "arrivals_ms": [12.5, 2.5]}
-    load, = plan_summary.load_summaries(write(tmp_path / "sweep.json", [entry]))
+    load, = of_loads.load_summaries(write(tmp_path / "sweep.json", [entry]))
     assert (load.arrivals_us, load.prompt_tokens, load.output_tokens) == ([0, 10000], [20, 10], [6, 5])
 
 
 def test_a_result_without_its_requests(tmp_path):
     path = write(tmp_path / "run.json", RESULT)
-    assert plan_summary.is_summary(path)
-    load, = plan_summary.load_summaries(path)
+    assert of_loads.is_summary(path)
+    load, = of_loads.load_summaries(path)
     assert (load.name, load.clients, load.prompt_tokens, load.output_tokens) == ("run", 2, [100] * 4, [10] * 4)
     assert load.figures == {"p50_ttft_ms": 20.5, "p99_ttft_ms": 30.0, "throughput_tps": 99.5}
-    load, = plan_summary.load_summaries(write(path, RESULT | {"request_rate": 2.0}))
+    load, = of_loads.load_summaries(write(path, RESULT | {"request_rate": 2.0}))
     assert load.clients is None and load.arrivals_us[1] > 1 and "random ones at 2 requests" in load.oddities[1]
 
 
 def test_results_of_several_runs_and_of_the_extremes(tmp_path):
     path = tmp_path / "run.json"
     path.write_text("\n" + json.dumps(RESULT) + "\n" + json.dumps(RESULT | {"completed": 0, "num_prompts": 5}))
-    first, second = plan_summary.load_summaries(path)
+    first, second = of_loads.load_summaries(path)
     assert (first.name, second.name, len(first.prompt_tokens), len(second.prompt_tokens)) == ("run-1", "run-2", 4, 5)
     path.write_text(json.dumps(RESULT) + json.dumps(RESULT | {"output_throughput": None, "median_ttft_ms": None,
                                                               "p99_ttft_ms": 0}))
     with pytest.raises(BadInput, match="run 2: expected figures such as median_ttft_ms and output_throughput, found"):
-        plan_summary.load_summaries(path)
+        of_loads.load_summaries(path)
     for change, clients in [({"request_rate": None}, 2), ({"request_rate": "Infinity"}, 2),
                             ({"request_rate": "gone"}, 2), ({"request_rate": 1e-6}, None),
                             ({"request_rate": MOST}, None), ({"max_concurrency": 1}, 1)]:
         record = {key: value for key, value in (RESULT | change).items() if value != "gone"}
-        load, = plan_summary.load_summaries(write(path, record))
+        load, = of_loads.load_summaries(write(path, record))
         assert load.clients == clients and len(load.oddities) == (1 if clients else 2), change
-    load, = plan_summary.load_summaries(write(path, RESULT | {"max_concurrency": None}))
+    load, = of_loads.load_summaries(write(path, RESULT | {"max_concurrency": None}))
     assert (load.clients, load.arrivals_us, len(load.oddities)) == (None, [0, 1, 2, 3], 1), "all at once"
-    load, = plan_summary.load_summaries(write(path, RESULT | {"total_input_tokens": 4, "total_output_tokens": 6}))
+    load, = of_loads.load_summaries(write(path, RESULT | {"total_input_tokens": 4, "total_output_tokens": 6}))
     assert (load.prompt_tokens, load.output_tokens) == ([1] * 4, [2] * 4)
     many = {"completed": 1_000_000, "total_input_tokens": 10**8, "total_output_tokens": MOST}
-    assert len(plan_summary.load_summaries(write(path, RESULT | many))[0].prompt_tokens) == 1_000_000
+    assert len(of_loads.load_summaries(write(path, RESULT | many))[0].prompt_tokens) == 1_000_000
 
 
 @pytest.mark.parametrize("change, says", [
@@ -317,28 +311,28 @@ def test_results_of_several_runs_and_of_the_extremes(tmp_path):
 ])
 def test_a_bad_result_is_refused(tmp_path, change, says):
     with pytest.raises(BadInput, match=says):
-        plan_summary.load_summaries(write(tmp_path / "run.json", RESULT | change))
+        of_loads.load_summaries(write(tmp_path / "run.json", RESULT | change))
 
 
 def test_whatever_is_no_summary_is_read_as_detailed_results(tmp_path):
     path = tmp_path / "run.json"
     detailed = {"input_lens": [7, 9], "output_lens": [3, 2], "ttfts": [0.05, 0.06], "itls": [[0.01, 0.01], [0.01]],
                 "start_times": [8.0, 8.07], "duration": 0.14, "output_throughput": 35.7}
-    load, = plan_summary.load_summaries(write(path, detailed | {"max_concurrency": 1}))
+    load, = of_loads.load_summaries(write(path, detailed | {"max_concurrency": 1}))
     assert (load.name, load.prompt_tokens, load.clients, load.figures["mean_ttft_ms"]) == ("run", [7, 9], 1, 55)
     path.write_text(json.dumps(detailed) + json.dumps(RESULT))
     with pytest.raises(BadInput, match="run 2: no list input_lens, output_lens, ttfts, itls: was it run with"):
-        plan_summary.load_summaries(path)
+        of_loads.load_summaries(path)
     for text, says in [("[]", "the list of requests is empty"), ("a,b\n", "not a request file"),
                        (json.dumps([ENTRY, {}]), "it holds no times of tokens")]:
         path.write_text(text)
         with pytest.raises(BadInput, match=says):
-            plan_summary.load_summaries(path)
+            of_loads.load_summaries(path)
 
 
 def test_detailed_results_are_no_summaries(tmp_path):
     path = write(tmp_path / "run.json", RESULT | {"input_lens": [1], "output_lens": [1]})
-    assert not plan_summary.is_summary(path)
+    assert not of_loads.is_summary(path)
 
 
 def test_the_figures_of_a_detailed_result_worked_by_hand():
@@ -348,17 +342,17 @@ def test_the_figures_of_a_detailed_result_worked_by_hand():
     """
     bench = Bench("b", [7, 9, 5], [3, 2, 1], [0.0, 0.07, 0.0811116], [0.05, 0.06, 0.055], [[0.01, 0.02], [0.03], []],
                   0.15, None, False, None, 0, ["odd."])
-    load = plan_summary.load_of_bench(bench)
+    load = of_loads.load_of_bench(bench)
     assert load[:5] == ("b", [7, 9, 5], [3, 2, 1], [0, 70_000, 81_112], None) and load.oddities == ["odd."]
     expected = {"p50_ttft_ms": 55, "mean_ttft_ms": 55, "p99_ttft_ms": 59.9, "p50_tpot_ms": 22.5, "mean_tpot_ms": 22.5,
                 "p99_tpot_ms": 29.85, "p50_itl_ms": 20, "p99_itl_ms": 29.8, "throughput_tps": 40}
     assert load.figures == pytest.approx(expected)
-    closed = plan_summary.load_of_bench(bench._replace(clients=2, closed=True, starts_s=None, duration_s=None))
+    closed = of_loads.load_of_bench(bench._replace(clients=2, closed=True, starts_s=None, duration_s=None))
     assert (closed.clients, closed.arrivals_us, "throughput_tps" in closed.figures) == (2, [0, 1, 2], False)
     with pytest.raises(BadInput, match="^b: an open loop without start times cannot be played$"):
-        plan_summary.load_of_bench(bench._replace(starts_s=None))
+        of_loads.load_of_bench(bench._replace(starts_s=None))
     single = bench._replace(output_tokens=[1, 1, 1], itls_s=[[], [], []], ttfts_s=[0.0, 0.0, 0.0])
-    assert plan_summary.load_of_bench(single).figures == {"throughput_tps": 20}, "of nothing there is no median"
+    assert of_loads.load_of_bench(single).figures == {"throughput_tps": 20}, "of nothing there is no median"
 
 
 def test_the_figures_that_the_engine_predicts_worked_by_hand():
@@ -366,22 +360,22 @@ def test_the_figures_that_the_engine_predicts_worked_by_hand():
     of two more. 3 tokens in 26.5 ms. Of two requests the second waits if nothing lets both run: then its first token
     comes 8.5 ms later than the first one's last. (Of two blocks of the cache vLLM keeps one for itself.)"""
     server, costs = Server(False, 32, 2048), Costs(50, 8000, 0, 2000)
-    load = plan_summary.Load("x", [10], [3], [0], None, {}, [])
-    figures = plan_summary.predicted_figures(load, costs, server)
+    load = of_loads.Load("x", [10], [3], [0], None, {}, [])
+    figures = of_loads.predicted_figures(load, costs, server)
     assert figures == {"p50_ttft_ms": 10.5, "mean_ttft_ms": 10.5, "p99_ttft_ms": 10.5, "p50_tpot_ms": 8,
                        "mean_tpot_ms": 8, "p99_tpot_ms": 8, "p50_itl_ms": 8, "p99_itl_ms": 8,
                        "throughput_tps": pytest.approx(3 / 0.0265)}
-    single = plan_summary.predicted_figures(load._replace(output_tokens=[1]), costs, server)
+    single = of_loads.predicted_figures(load._replace(output_tokens=[1]), costs, server)
     assert sorted(single) == ["mean_ttft_ms", "p50_ttft_ms", "p99_ttft_ms", "throughput_tps"]
-    two = plan_summary.Load("x", [10, 10], [3, 3], [0, 0], None, {}, [])
+    two = of_loads.Load("x", [10, 10], [3, 3], [0, 0], None, {}, [])
     for change in ({"kv_tokens": 32}, {"max_num_seqs": 1}):
-        figures = plan_summary.predicted_figures(two, costs, server._replace(**change))
+        figures = of_loads.predicted_figures(two, costs, server._replace(**change))
         assert (figures["mean_ttft_ms"], figures["throughput_tps"]) == pytest.approx(((10.5 + 35) / 2, 6 / 0.051))
-    figures = plan_summary.predicted_figures(two, costs, server)
+    figures = of_loads.predicted_figures(two, costs, server)
     assert (figures["mean_ttft_ms"], figures["throughput_tps"]) == pytest.approx((11, 6 / 0.027))
-    one = plan_summary.predicted_figures(two._replace(clients=1), costs, server)
+    one = of_loads.predicted_figures(two._replace(clients=1), costs, server)
     assert (one["mean_ttft_ms"], one["throughput_tps"]) == pytest.approx((10.5, 6 / 0.053))
-    chunks = plan_summary.predicted_figures(load, costs, server._replace(max_num_batched_tokens=5))
+    chunks = of_loads.predicted_figures(load, costs, server._replace(max_num_batched_tokens=5))
     assert chunks["p50_ttft_ms"] == 18.5, "two steps for the prompt"
 
 
@@ -390,34 +384,25 @@ def test_the_figures_that_the_engine_predicts_worked_by_hand():
 
 def test_calibrate_and_measured_take_summaries(tmp_path):
     true = Costs(60, 5000, 250, 3000)
-    keys = {name: keys[0] for name, keys in plan_summary.FIGURES.items()}
-    entries = [{"name": load.name, "clients": load.clients,
-                "prompt": load.prompt_tokens, "output": load.output_tokens,
+    keys = {name: keys[0] for name, keys in of_loads.FIGURES.items()}
+    entries = [{"name": load.name, "clients": load.clients, "prompt": load.prompt_tokens, "output": load.output_tokens,
                 "measured": {keys[name]: value for name, value in load.figures.items()}}
                for load in (load_of(clients, true, True, 30) for clients in (2, 4, 8))]
     path = write(tmp_path / "sweep.json", entries)
     limits = ["--out", tmp_path, "--max-num-seqs", "32"]
-    ran = subprocess.run([sys.executable, LAB / "calibrate.py", f"{path}:c2", f"{path}:3", *limits],
-                         capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    assert script("calibrate", f"{path}:c2", f"{path}:3", *limits).returncode == 0
     costs, server = parsed("costs.txt", (tmp_path / "costs.txt").read_text())
     assert costs.decode_us(4) == pytest.approx(6000, rel=0.05)
     assert (server.max_num_seqs, server.measured_sequences) == (32, 7)
-    ran = subprocess.run([sys.executable, LAB / "measured.py", "--costs", tmp_path / "costs.txt",
-                          "--predict", path, *limits], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    rows = [line.split(",") for line in (tmp_path / "measured.csv").read_text().splitlines()[1:]]
-    assert {row[1] for row in rows} == {"c2", "c4", "c8"}
-    assert {"p50_tpot_ms", "throughput_tps"} <= {row[3] for row in rows}
-    assert all(abs(float(row[6])) < 8 for row in rows if row[3] in ("p50_tpot_ms", "throughput_tps"))
+    assert script("measured", "--costs", tmp_path / "costs.txt", "--predict", path, *limits).returncode == 0
+    rows = read_rows(tmp_path / "measured.csv")
+    assert {row["run"] for row in rows} == {"c2", "c4", "c8"}
+    assert {"p50_tpot_ms", "throughput_tps"} <= {row["measure"] for row in rows}
+    assert all(abs(float(row["error_percent"])) < 8 for row in rows
+               if row["measure"] in ("p50_tpot_ms", "throughput_tps"))
 
 
-@pytest.mark.parametrize("arguments, says", [
-    ([], "give results of a benchmark"),
-    (["--point", POINT], "two loads or more"),
-])
+@pytest.mark.parametrize("arguments, says", [([], "give results of a benchmark"), (["--point", POINT], "two loads")])
 def test_too_little_is_refused_in_one_line(tmp_path, arguments, says):
-    ran = subprocess.run([sys.executable, LAB / "calibrate.py", "--out", tmp_path / "out", *arguments],
-                         capture_output=True, text=True)
-    assert ran.returncode == 2 and says in ran.stderr and len(ran.stderr.splitlines()) == 1
+    assert_refused(script("calibrate", "--out", tmp_path / "out", *arguments), "calibrate", says)
     assert not (tmp_path / "out").exists()

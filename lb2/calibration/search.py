@@ -22,7 +22,7 @@ from common import BadInput, MOST, percentile, progress
 from files.costs import Costs, Server
 from calibration.fit import solved
 from running.processes import cores, in_processes
-from calibration.summaries import predicted_figures
+from calibration.loads import predicted_figures
 
 MOST_TOKENS = 1_000_000  # of a prompt or an output: each load is played some hundred times
 MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known

@@ -1,0 +1,135 @@
+"""What does a step cost on a server of which every gap between two tokens is known?
+
+    calibrated(benches) -> Calibration(costs=Costs(...), asynchronous=True, ...)
+
+Every gap is a sample of one step (samples.py). The costs that explain most of them are fitted
+(fit.py), and the way to the scheduler is told by the TTFTs (overhead.py). Where no gap is known to
+hold a prefill, the TTFTs of requests that found the server empty tell it, or the mean gap.
+"""
+
+from math import ceil, fsum
+from statistics import median
+from typing import NamedTuple
+
+from common import BadInput
+from files.costs import Costs
+from calibration.fit import Fit, fit
+from calibration.overhead import ENOUGH, Overhead, alone_in, overhead_of
+from calibration.samples import Sample, mean_sequences, step_samples, typical_samples
+
+BUDGET = 2048  # vLLM's max_num_batched_tokens where nothing else is known
+LEAST_BUDGET = 64  # with a smaller one hardly a prompt goes through in one step
+LONG, OFTEN = 0.25, 0.05  # a step is long if this share of it is not explained; so many of them are not noise
+MOST_GAPS = 100_000  # of all runs together; above that, those of every second, third ... request
+
+
+class Calibration(NamedTuple):
+    """The costs of a server and how they were found."""
+
+    costs: Costs
+    asynchronous: bool  # None: the runs do not tell
+    fit: Fit
+    samples: list
+    steps: list  # Steps of each run; None where it says nothing of them
+    overhead: Overhead
+    budget: int  # max_num_batched_tokens, as told or as it looks
+    prefill_from: str  # "gaps", "ttft", "one length", "excess" or "nothing"
+
+
+def calibrated(benches, budget=None):
+    """The Calibration of the server behind one or more runs. Raises BadInput where no step can be told.
+
+    budget: its max_num_batched_tokens. None: BUDGET, and less if steps look as if they held chunks of prompts.
+    """
+    found = at_budget(benches, budget or BUDGET)
+    while not budget and looks_cut(found) and found.budget > LEAST_BUDGET:
+        found = at_budget(benches, found.budget // 2)
+    return found
+
+
+def looks_cut(found):
+    """Do steps without a first token take longer just before one with a first token? Then prompts were cut."""
+    samples, residuals = found.samples, found.fit.residuals_us
+    long = [residual > LONG * sample.us for sample, residual in zip(samples, residuals)]
+    rest = [i for i in range(len(samples) - 1) if not samples[i].prefills]
+    before = [long[i] for i in rest if samples[i + 1].prefills]
+    as_elsewhere = sum(long[i] for i in rest) / max(1, len(rest))
+    return sum(before) >= max(ENOUGH, OFTEN * len(before), 3 * as_elsewhere * len(before))
+
+
+def at_budget(benches, budget):
+    """The Calibration if the server's token budget is this."""
+    gaps = sum(len(itls) for bench in benches for itls in bench.itls_s)
+    steps = [steps_of(bench, budget, gaps) for bench in benches]
+    samples = [sample for of_run in steps if of_run for sample in of_run.samples]
+    if not samples:
+        raise BadInput("no run has a request of two or more output tokens: nothing says how long a step takes")
+    if median(sample.us for sample in samples) < 1:
+        raise BadInput("tokens came many at a time, the median gap between them is 0: no step can be told")
+    best = fit(samples)
+    if best.terms.get("step", 0) < 1 and "sequence" not in best.terms:
+        raise BadInput("the gaps between tokens do not tell how long a step takes")
+    costs, source = costs_of(best, samples), "gaps" if "prefill" in best.terms else "nothing"
+    if source == "nothing":
+        costs, source = with_prefill(benches, costs, budget)
+    overhead = overhead_of(benches, costs, budget)
+    costs = costs._replace(overhead_us=overhead.us)
+    return Calibration(costs, overhead.asynchronous, best, samples, steps, overhead, budget, source)
+
+
+def steps_of(bench, budget, gaps):
+    """The Steps of one run of those that have so many gaps in all; None where it says nothing."""
+    if bench.starts_s is None:
+        return typical_samples(bench)
+    mine = sum(map(len, bench.itls_s))
+    if not mine:
+        return None
+    return step_samples(bench, budget, mine if gaps <= MOST_GAPS else -(-MOST_GAPS * mine // gaps))
+
+
+def costs_of(best, samples):
+    """The Costs of a Fit."""
+    terms = best.terms
+    bends = sorted(term for term in terms if not isinstance(term, str))
+    step_us, slope_us = max(1.0, terms.get("step", 0.0)), terms.get("sequence", 0.0)
+    points = ()
+    if bends:
+        ends = [1, *bends, ceil(max(sample.sequences / sample.steps for sample in samples))]
+        points = tuple((s, step_us + slope_us * s + fsum(terms[bend] * max(0, s - bend) for bend in bends))
+                       for s in sorted(set(ends)))
+        slope_us = max(0.0, (points[-1][1] - points[0][1]) / (points[-1][0] - 1))
+        step_us = max(1.0, points[0][1] - slope_us)
+    prefill_us, context_us, hidden_us = (terms.get(term, 0.0) for term in ("prefill", "context", "hidden"))
+    return Costs(prefill_us, step_us, slope_us, 0.0, context_us, hidden_us, points)
+
+
+def with_prefill(benches, costs, budget):
+    """(costs with a prefill, what tells it), where no gap is known to hold one.
+
+    "ttft"        the TTFTs of requests that found the server empty; those of others hold waiting, too
+    "one length"  the same, but all prompts have one length: the overhead counts as prefill, to be on the safe side
+    "excess"      the mean gap exceeds the median one by what others' prefills add: a rough value
+    """
+    found = [(bench.prompt_tokens[i], 1e6 * bench.ttfts_s[i]) for bench in benches for i in alone_in(bench)]
+    if len(found) < ENOUGH:
+        excess_us = fsum(excess for bench in benches if (excess := excess_us_of(bench)))
+        tokens = sum(sum(bench.prompt_tokens) for bench in benches if excess_us_of(bench))
+        return (costs._replace(prefill_us_per_token=excess_us / tokens), "excess") if tokens else (costs, "nothing")
+    samples = []
+    for prompt, ttft_us in found:
+        chunks = -(-prompt // budget)
+        known_us = costs.context_us(prompt) + (chunks - 1) * costs.decode_us(0)
+        samples.append(Sample(ttft_us - known_us, 1, 0, prompt, chunks, 0, 1))
+    if len({prompt for prompt, _ in found}) == 1:
+        beside_us = median(sample.us for sample in samples) - costs.decode_us(1)
+        return costs._replace(prefill_us_per_token=max(0.0, beside_us) / found[0][0]), "one length"
+    terms = fit(samples).terms
+    return costs._replace(prefill_us_per_token=terms.get("prefill", 0.0), hidden_us=terms.get("hidden", 0.0)), "ttft"
+
+
+def excess_us_of(bench):
+    """What prefills took in a run without start times: what gaps have above their median, shared by the sequences."""
+    sequences, gaps_s = mean_sequences(bench), [gap for itls in bench.itls_s for gap in itls]
+    if bench.starts_s or sequences is None or sequences < 2:
+        return 0.0
+    return max(0.0, 1e6 * (fsum(gaps_s) - median(gaps_s) * len(gaps_s)) / sequences)

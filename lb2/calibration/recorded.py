@@ -1,0 +1,110 @@
+"""How far is the engine from runs that were measured? And which servers are recorded in fixtures/?
+
+    result_of(RECORDED[0]) -> Result(rows=[Comparison("async", "async_c01", "predicted", "p50_ttft_ms", 27.6, ...)])
+
+One run of each server calibrates, its other runs are predicted: in closed loop with the client's
+own number of clients, in open loop with its own start times.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from files.costs import Server, costs_line
+from calibration.loads import is_summary, load_summaries, predicted_figures
+from calibration.ways import found_in, with_limits
+
+FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
+MEASURES = ["p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p99_itl_ms", "p99_tpot_ms", "throughput_tps"]
+
+
+class Recorded(NamedTuple):
+    """A server whose runs are in fixtures/, and by how much its identical runs differ (its README)."""
+
+    name: str
+    calibrate: list
+    predict: list
+    max_num_seqs: int = None
+    noise: str = ""
+    noise_percent: float = 0
+
+
+def recorded(folder, calibrate, *predict):
+    """The paths of runs in a folder."""
+    return [FIXTURES / folder / f"{calibrate}.json.gz"], [FIXTURES / folder / f"{name}.json.gz" for name in predict]
+
+
+CLOCKED = "identical runs differ by up to 1.7 % in TTFT, 1 % in ITL and 0.1 % in duration"
+RECORDED = [
+    Recorded("async", *recorded("clocked", "async_open5", "async_c01", "async_c04"), 32, CLOCKED, 1.7),
+    Recorded("roofline", *recorded("clocked", "roofline_open4", "roofline_c16"), 128, CLOCKED, 1.7),
+    Recorded("sync", *recorded("clocked", "sync_c16"), 32, CLOCKED, 1.7),
+    Recorded("cpu", *recorded("measured", "open_060", "closed_01", "closed_04", "closed_16"), 32,
+             "identical runs differ by 5 to 40 %", 40),
+]
+
+
+class Comparison(NamedTuple):
+    """One measure of one run; error in per cent of the measurement."""
+
+    server: str
+    run: str
+    role: str  # "predicted", or "calibrated" for the run that the costs come from
+    measure: str
+    measured: float
+    predicted: float
+    error_percent: float
+
+
+class Result(NamedTuple):
+    """What came of one server."""
+
+    server: Recorded
+    rows: list  # Comparisons
+    loads: list
+    settings: str  # how its predictions were made
+
+
+def result_of(recorded, told=Server(), costs=None):
+    """The Result of a server. told: what is known of it. costs: known already, and none is fitted. Raises BadInput."""
+    known = told._replace(max_num_seqs=told.max_num_seqs or recorded.max_num_seqs)
+    if costs is None:
+        costs, found, _ = found_in(recorded.calibrate, known)
+        known = known._replace(asynchronous=found.asynchronous)
+    server = with_limits(known._replace(asynchronous=known.asynchronous is not False))
+    loads, others = ([load for path in paths for load in load_summaries(path)] for paths in recorded[1:3])
+    others = [load for load in others if load not in loads]
+    figures = None if any(map(is_summary, [*recorded.calibrate, *recorded.predict])) else MEASURES
+    rows = [row for role, some in (("calibrated", loads), ("predicted", others)) for load in some
+            for row in compared(recorded.name, load, role, predicted_figures(load, costs, server), figures)]
+    return Result(recorded, rows, [*loads, *others], settings(recorded.name, loads, costs, server))
+
+
+def compared(name, load, role, ours, measures=None):
+    """The Comparisons of a load with what the engine predicts for it. measures: which; None: all that it has."""
+    return [Comparison(name, load.name, role, measure, load.figures[measure], ours[measure],
+                       100 * (ours[measure] / load.figures[measure] - 1))
+            for measure in measures or load.figures if measure in load.figures and measure in ours]
+
+
+def settings(name, calibrate, costs, server):
+    """How the predictions of a server were made, in words."""
+    names = " and ".join(load.name for load in calibrate) or "a costs file"
+    memory = f", a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else ""
+    return f"{name}: costs from {names}, max_num_seqs {server.max_num_seqs}, budget {server.max_num_batched_tokens}" \
+           f"{memory}: {costs_line(costs, Server(server.asynchronous)).strip()}"
+
+
+def drawn(servers, rows=None):
+    """What a picture shows of the recorded servers of these names, whose noise is the same: rows (run, measure,
+    measured, predicted), the names of the calibrated runs, and the noise in per cent.
+
+    rows: those of measured.csv, as dicts; None: calibrate and predict anew.
+    """
+    some = [server for server in RECORDED if server.name in servers]
+    if rows is None:
+        rows = [row._asdict() for server in some for row in result_of(server).rows]
+    mine = [row for row in rows if row["server"] in servers]
+    mine.sort(key=lambda row: (servers.index(row["server"]), row["role"], row["run"], MEASURES.index(row["measure"])))
+    calibrated = {row["run"] for row in mine if row["role"] == "calibrated"}
+    figures = [(row["run"], row["measure"], float(row["measured"]), float(row["predicted"])) for row in mine]
+    return figures, calibrated, some[0].noise_percent
