@@ -16,16 +16,15 @@ from collections import Counter
 from pathlib import Path
 from statistics import fmean, pstdev
 
-from common import count, percentile, run, save
+from common import Requests, count, percentile, run, save
 from running.options import add_time_unit
-from files.inputs import FIELDS
 from files.source_table import table_of_sources
 from files.sources import load_trace
 
 
 def summary(trace):
     """Lines about a Trace."""
-    for name, column in zip(FIELDS, trace.requests):
+    for name, column in zip(Requests._fields, trace.requests):
         p50, p99 = percentile(column, 50), percentile(column, 99)
         yield f"{name}: {min(column)} to {max(column)}, mean {fmean(column):.1f}, median {p50:g}, p99 {p99:.1f}"
     if trace.arrivals_us is not None:
@@ -58,7 +57,7 @@ def shared_tokens(prefixes):
 
 def own_format(trace):
     """A Trace as the text of a request file of this lab: a JSON list, one record a line."""
-    columns = dict(zip(FIELDS, trace.requests))
+    columns = dict(zip(Requests._fields, trace.requests))
     if trace.gaps_s:
         columns["gap"] = trace.gaps_s
     elif trace.arrivals_us is not None:

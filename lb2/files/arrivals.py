@@ -1,5 +1,6 @@
-"""When did requests arrive: in which order, on a grid, or as a server answered?
+"""When did requests arrive: in which unit, in which order, on a grid, or as a server answered?
 
+    epoch_unit(1785000000000, 1785000006400)     -> "ms": in no other unit is that a year from 2000 to 2099
     in_order([30, 10, 20])                       -> [1, 2, 0]
     since_first_us([1.5, 2.0], "s")              -> [0, 500000]
     grid_us([0, 0, 3_000_000, 9_000_000])        -> 3000000
@@ -11,12 +12,25 @@ from math import fsum, gcd
 from operator import le
 from statistics import median
 
-from files.readers import UNITS, is_number
-
+UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000, "date": 1_000_000_000}  # in a second
+EPOCH_S = (946_684_800, 4_102_444_800)  # the years 2000 to 2099, in seconds since 1970
 GRID_US = 10_000  # arrivals that are multiples of so much or more were rounded, if some are equal
 ENDLESS_RPS = 1e6  # a request rate from here on means: send at once
 BUSY = 0.8  # of a closed loop's clients: the share that has a request under way, at least
 AT_ONCE = 0.1  # of the longest latency: the time in which clients send their first requests, at most
+
+
+def is_number(value):
+    """Is it a JSON number that can be computed with? (Not NaN, not infinite; true is none; 10**400 would not fit.)"""
+    return type(value) in (int, float) and -1e300 < value < 1e300
+
+
+def epoch_unit(first, last):
+    """The unit in which two times since 1970 lie in this century; None: they count from another moment."""
+    for unit in ("s", "ms", "us", "ns"):
+        if EPOCH_S[0] * UNITS[unit] <= first <= last < EPOCH_S[1] * UNITS[unit]:
+            return unit
+    return None
 
 
 def in_order(times):
@@ -34,6 +48,17 @@ def since_first_us(times, unit):
     return [round((time - start) * (1_000_000 // in_second)) for time in times]
 
 
+def clocks_back(times, unit):
+    """Where times step back by an hour, less a gap as long as others, and nowhere else; [] if they do not."""
+    if in_order(times) == range(len(times)):
+        return []
+    hour = 3600 * UNITS[unit]
+    gaps = [later - earlier for earlier, later in zip(times, islice(times, 1, None))]
+    longest = min(max(gaps, default=0), hour / 2)
+    back = [i for i, gap in enumerate(gaps, start=1) if gap < 0]
+    return back if all(0 <= hour + gaps[i - 1] <= longest for i in back) else []
+
+
 def grid_us(arrivals_us):
     """The step of the grid on which arrivals lie, in us; None if they lie on none.
 
@@ -49,6 +74,9 @@ def grid_us(arrivals_us):
     if step >= GRID_US:
         return step
     return median(b - a for a, b in zip(moments, moments[1:])) if 2 * len(moments) <= n else None
+
+
+# --- closed loops ---------------------------------------------------------------------------------
 
 
 def limits_of(run):
@@ -69,16 +97,16 @@ def closed_loop_clients(starts, latencies, limit, rate, duration_s):
 
     In a closed loop, as many requests as there are clients are under way until the last one is sent.
     The mean number under way tells that (Little's law). A limit that was not reached was a cap, and
-    no number of clients.
+    no number of clients. A rate that the limit did not let through is no rate.
 
     starts, latencies: n times in one unit; starts may be empty, and a latency None, if unknown.
     limit: requests that the client let be under way, or None. rate: requests per second; endless
     if the client sent whatever the limit let through; None if unknown. duration_s: or None.
     """
     n, endless = len(latencies), rate is not None and rate >= ENDLESS_RPS
-    if rate is not None and not endless:
-        return None
     known = [latency for latency in latencies if latency is not None]
+    if rate is not None and not endless and (limit is None or n <= limit or not known):
+        return None
     if limit is None and not endless:  # the file does not say how the load was made
         limit = most_under_way(starts, latencies) if starts and len(known) == n else n
         if n < max(10, 3 * limit):

@@ -13,11 +13,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from files.arrivals import closed_loop_clients, limits_of, most_under_way
 from common import BadInput
-from files.inputs import read_text, shown
-from files.readers import UNITS, is_number
-from files.sources import counted, left_out_words, placed, recognised, rows_of
+from files.arrivals import ENDLESS_RPS, UNITS, closed_loop_clients, is_number, limits_of, most_under_way
+from files.inputs import counted, read_text, shown
+from files.sources import left_out_words, recognised, rows_in
 
 ROLE_CHUNK_S = 1e-3  # an empty chunk with the role comes before the first token, by some microseconds
 MOST_S = 1e9  # a duration. More is another unit
@@ -40,24 +39,26 @@ class Bench(NamedTuple):
     oddities: list  # sentences for the reader
 
 
-def load_benches(path):
+def load_benches(path, columns=None):
     """The runs in a benchmark's result, in the file's order. Raises BadInput or OSError."""
-    sources, _, runs = recognised(path, read_text(path))
-    source = sources[0]
+    found = recognised(path, read_text(path), columns)
+    source = found.sources[0]
     if not source.gaps:
         has = f"only {source.mean}, a mean for each request" if source.mean else "no times of tokens"
         raise BadInput(f"{path}: it holds {has} ({source.name}). A fit needs the TTFT and every gap between tokens")
     name = bench_name(path)
-    names = [name] if len(runs) == 1 else [f"{name}-{number}" for number in range(1, len(runs) + 1)]
-    return [bench_of(place, name, source, run) for name, (place, run) in zip(names, placed(path, runs))]
+    n = len(found.runs)
+    names = [name] if n == 1 else [f"{name}-{number}" for number in range(1, n + 1)]
+    return [bench_of(place, name, source, run) for name, (place, run) in zip(names, found.runs)]
 
 
 def bench_of(path, name, source, run):
     """The Bench of one run."""
-    rows = rows_of(path, source, run, measured=True)
+    rows = rows_in(path, source, run, measured=True)
     requests, silent = measured_requests(path, source, rows)
     if not requests:
-        raise BadInput("; ".join([f"{path}: no request in it has an output token", *left_out_words(rows.left_out)]))
+        nothing = f"{path}: no request in it has an output token"
+        raise BadInput("; ".join([nothing, *left_out_words(rows.left_out, source)]))
     if rows.times:
         requests.sort(key=lambda request: request[0])
     starts, prompts, outputs, ttfts_s, itls_s = (list(column) for column in zip(*requests))
@@ -70,9 +71,12 @@ def bench_of(path, name, source, run):
         duration_s = max(map(float.__add__, starts_s, latencies_s))
     unknown = [] if starts_s else [None] * (silent + len(rows.left_out))
     clients = closed_loop_clients(starts_s or [], latencies_s + unknown, limit, rate, duration_s)
-    oddities = [f"{words}: the load that they made is not known." for words in left_out_words(rows.left_out)]
+    oddities = [f"{words}: the load that they made is not known." for words in left_out_words(rows.left_out, source)]
     if silent:
         oddities.append(f"{counted(silent, 'request')} completed without a token: left out, for want of a TTFT.")
+    if clients and rate is not None and rate < ENDLESS_RPS:
+        oddities.append(f"The client asked for {rate:g} requests/s, and its limit of {limit} let fewer through: it was "
+                        "a closed loop.")
     if starts_s and limit and not clients and most_under_way(starts_s, latencies_s) >= limit:
         oddities.append(f"The client's limit of {limit} was reached: some requests were sent later than they were due.")
     lumped = sum(len(gaps) != output - 1 for output, gaps in zip(outputs, itls_s))
@@ -86,7 +90,7 @@ def bench_of(path, name, source, run):
 def measured_requests(path, source, rows):
     """([(start, prompt, output, TTFT in s, gaps in s), ...], how many completed without a token)."""
     requests, silent = [], 0
-    starts = rows.times or [None] * len(rows.prompts)
+    starts = rows.sent or rows.times or [None] * len(rows.prompts)
     for start, prompt, output, ttft, gaps in zip(starts, rows.prompts, rows.outputs, rows.ttfts, rows.gaps):
         if not output:
             silent += 1

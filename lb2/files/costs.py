@@ -18,14 +18,15 @@ rounded once a step.
 from bisect import bisect_right
 from typing import NamedTuple
 
-from common import BadInput, MOST
+from common import BadInput, count, number
 from files.inputs import read_text
-
-MOST_MS = 1_000_000
 
 
 class Costs(NamedTuple):
-    """The costs of a server, in microseconds. The defaults are the lab's own."""
+    """The costs of a server, in microseconds. The defaults are the lab's own.
+
+    Not common.Costs, whose four figures the steps use: these also hold what only a whole schedule with a cache knows.
+    """
 
     prefill_us_per_token: float = 50
     step_us: float = 8_000
@@ -109,7 +110,7 @@ def parsed(path, text):
         elif key == POINTS:
             costs["step_points"] = points(f"{path}: {key}", value)
         elif key in LIMITS:
-            server[key] = whole(f"{path}: {key}", value)
+            server[key] = count(value, where=f"{path}: {key}: ")
         elif value in SCHEDULERS:
             server["asynchronous"] = value == "asynchronous"
         else:
@@ -123,28 +124,15 @@ def parsed(path, text):
 
 
 def microseconds(where, text):
-    """Milliseconds as a file says them, 0 to MOST_MS, in microseconds: a whole number where it is one."""
-    try:
-        us = float(text) * 1000
-    except ValueError:
-        raise BadInput(f"{where}: expected milliseconds, found {text[:40]}") from None
-    if not 0 <= us <= 1000 * MOST_MS:
-        raise BadInput(f"{where}: expected milliseconds from 0 to {MOST_MS:,}, found {text[:40]}")
+    """Milliseconds as a file says them, in microseconds: a whole number where it is one."""
+    us = 1000 * number(text, 0, f"{where}: ")
     return round(us) if round(us) and abs(us - round(us)) < 1e-6 else us
-
-
-def whole(where, text):
-    """A whole number from 1 to MOST."""
-    value = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
-    if not 1 <= value <= MOST:
-        raise BadInput(f"{where}: expected a whole number from 1 to {MOST:,}, found {text[:40]}")
-    return value
 
 
 def points(where, text):
     """((sequences, us), ...) of two or more points like 1:8.05,8:8.41, in order."""
     pairs = [point.partition(":")[::2] for point in text.split(",")]
-    found = tuple((whole(where, sequences), microseconds(where, ms)) for sequences, ms in pairs)
+    found = tuple((count(sequences, where=f"{where}: "), microseconds(where, ms)) for sequences, ms in pairs)
     in_order = all(one[0] < other[0] for one, other in zip(found, found[1:]))
     if len(found) < 2 or not in_order or min(us for _, us in found) < 1:
         raise BadInput(f"{where}: expected two or more sequences:ms, in order, each at least 0.001, found {text[:40]}")

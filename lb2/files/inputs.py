@@ -3,7 +3,6 @@
     read_text("requests.json.gz")          -> the text of a file, plain or gzipped
     parse_json("requests.json", text)      -> its JSON value
     json_records("trace.jsonl", text)      -> its JSON values, one after the other
-    requests_of("requests.json", records)  -> Requests([140, 83, ...], [294, 152, ...])
     shown({"prompt_tokens": "many"})       -> '{"prompt_tokens": "many"}', cut after 40 characters
 
 Whatever cannot be used is refused with BadInput. A script prints its text, one line, and ends with
@@ -11,28 +10,55 @@ status 2.
 """
 
 import gzip
+import io
 import json
 import re
 import zlib
 from pathlib import Path
 
-from common import MOST, BadInput, Requests
+from common import BadInput
 
-FIELDS = Requests._fields
 BLANK = re.compile(r"[ \t\r\n]*")  # what JSON allows between two values
+MOST_BYTES = 500_000_000  # of a file, unpacked
+FROM_PIPES = {}  # path: what was in it. A pipe can be read once only, and several parts of a script may ask for it
+
+
+def read_bytes(path):
+    """What is in a file, or in a pipe. Raises BadInput or OSError, which name it."""
+    if str(path) in FROM_PIPES:
+        return FROM_PIPES[str(path)]
+    try:
+        with open(path, "rb") as file:
+            if Path(path).is_file() and Path(path).stat().st_size <= MOST_BYTES:
+                return file.read()
+            content = FROM_PIPES[str(path)] = bounded(path, file)
+            return content
+    except IsADirectoryError:
+        raise BadInput(f"{path}: expected a file, found a folder") from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def bounded(path, file):
+    """What is in an open file. Raises BadInput if that is too much."""
+    pieces, left = [], MOST_BYTES
+    while piece := file.read(1 << 22):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise BadInput(f"{path}: expected at most {MOST_BYTES // 1_000_000} MB of text, found more")
+    return b"".join(pieces)
 
 
 def read_text(path):
     """The text of a file, plain or gzipped. Raises BadInput or OSError."""
+    content = read_bytes(path)
     try:
-        content = Path(path).read_bytes()
         if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
+            content = bounded(path, gzip.GzipFile(fileobj=io.BytesIO(content)))
             if not content.endswith(b"\n"):
                 content += b"\n"  # gzip's checksum says that the file is whole, and so its last line is, too
         return content.decode("utf-8-sig")
-    except IsADirectoryError:
-        raise BadInput(f"{path}: expected a file, found a folder") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BadInput(f"{path}: gzipped, but damaged: {error}") from None
     except UnicodeDecodeError as error:
@@ -47,7 +73,8 @@ def parse_json(where, text):
     value, end = next_json(where, text, BLANK.match(text).end())
     end = BLANK.match(text, end).end()
     if end < len(text):
-        raise BadInput(f"{where}: line {line_number(text, end)}: not JSON: more follows after its end")
+        line = text.count("\n", 0, end) + 1
+        raise BadInput(f"{where}: line {line}: not JSON: more follows after its end")
     return value
 
 
@@ -60,32 +87,12 @@ def json_records(path, text):
     start = BLANK.match(text).end()
     if text[start : start + 1] != "[":
         return values_of(path, text, start, ())
-    records = plain_records(text, start)
-    if records is not None:
-        return records
     try:
         return parse_json(path, text)
     except BadInput:
         for _ in values_of(path, text, start + 1, (",", "]")):
             pass
         raise
-
-
-def plain_records(text, start):
-    """The records of a list of flat objects that hold no text; None for any other list.
-
-    It is faster than looking at the keys of each object. All quotes in such a text are around keys,
-    two for each key that Python kept. If there are more, a key stood twice.
-    """
-    try:
-        first, _ = JSON.raw_decode(text, BLANK.match(text, start + 1).end())
-        if not isinstance(first, dict) or not all(type(value) in (int, float) for value in first.values()):
-            return None
-        records = json.loads(text)
-        keys = sum(map(len, records)) if set(map(type, records)) == {dict} else -1
-        return records if text.count('"') == 2 * keys else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def values_of(path, text, at, between):
@@ -112,56 +119,28 @@ def record_of(pairs):
 
 
 JSON = json.JSONDecoder(object_pairs_hook=record_of)
-LONG_JSON = json.JSONDecoder(object_pairs_hook=record_of, parse_int=lambda digits: int(digits[:1000]))
 
 
-def next_json(where, text, at, decoder=JSON):
+def next_json(where, text, at):
     """(The JSON value at a position of a text, where it ends). Raises BadInput."""
     try:
-        return decoder.raw_decode(text, at)
+        return JSON.raw_decode(text, at)
     except BadInput as error:
         raise BadInput(f"{where}: {error}") from None
     except json.JSONDecodeError as error:
         raise BadInput(f"{where}: line {error.lineno}: not JSON: {error.msg} (column {error.colno})") from None
     except RecursionError:
         raise BadInput(f"{where}: not JSON that we read: brackets nested too deeply") from None
-    except ValueError:  # Python does not convert a number of thousands of digits: its first 1,000 are too many, too
-        return next_json(where, text, at, LONG_JSON)
-
-
-def line_number(text, position):
-    """The line of a position in a text, counted from 1."""
-    return text.count("\n", 0, position) + 1
-
-
-# --- records --------------------------------------------------------------------------------------
-
-
-def requests_of(path, records):
-    """The Requests in a list of JSON records. Raises BadInput at the first record that is not right."""
-    try:
-        counts = [[record[field] for record in records] for field in FIELDS]
-    except (TypeError, KeyError):
-        raise BadInput(f"{path}: {first_defect(records)}") from None
-    if any(set(map(type, column)) != {int} or min(column) < 1 or max(column) > MOST for column in counts):
-        raise BadInput(f"{path}: {first_defect(records)}")
-    return Requests(*counts)
-
-
-def first_defect(records):
-    """What is wrong with the first bad record. There is one."""
-    for position, record in enumerate(records):
-        if not isinstance(record, dict):
-            return f"record {position}: expected an object with {' and '.join(FIELDS)}, found {shown(record)}"
-        for field in FIELDS:
-            if field not in record:
-                return f"record {position}: {field} is missing, found {shown(record)}"
-            if type(record[field]) is not int or not 1 <= record[field] <= MOST:
-                found = shown(record[field])
-                return f"record {position}: {field}: expected a whole number from 1 to {MOST:,}, found {found}"
+    except ValueError:
+        raise BadInput(f"{where}: not JSON that we read: a number of thousands of digits") from None
 
 
 def shown(value):
     """The value in JSON's own words, cut short."""
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def counted(number, noun, rest=""):
+    """"1 request without a prompt", "2 requests without a prompt"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}{rest}"

@@ -1,29 +1,40 @@
 """Where do the prompt, the output and the arrival stand in a file, and is each what it should be?
 
-    csv_rows("azure.csv", text, source)          a CSV file: columns found by their names
-    record_rows("trace.jsonl", records, source)  a JSON list, or JSON lines: fields found by their keys
-    run_rows("bench.json", run, source)          a run of a benchmark: an object with a list a field
+    csv_blocks("azure.csv", text, names)         a CSV file: columns found by their names
+    record_blocks("trace.jsonl", records, names) a JSON list, or JSON lines: fields found by their keys
+    run_block("bench.json", run, source)         a run of a benchmark: an object with a list a field
+    rows_of("azure.csv", source, blocks)         -> Rows, in the file's order
 
-Each gives Rows, in the file's order. The source is a row of files/source_table.py: it says the names.
-Nothing is guessed. What is not as it should be is refused with BadInput, which names the row.
+A block is (where, columns): the columns of some rows, and a function that says which row of the
+file the i-th of them is. Columns are converted whole. Only where that fails they are looked at one
+by one, to name the row. Nothing is guessed. What is not as it should be is refused with BadInput.
 """
 
 import csv
 import math
 import re
-from datetime import datetime, timedelta, timezone
-from itertools import compress
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import chain, islice
 from typing import NamedTuple
 
 from common import BadInput, MOST
-from files.inputs import BLANK, line_number, shown
+from files.arrivals import is_number
+from files.inputs import BLANK, shown
 
-MOST_S = 1e12  # a time in seconds, either way. More is a typing error
-UNITS = {"s": 1, "ms": 1_000, "ns": 1_000_000_000, "date": 1_000_000_000}  # in a second; dates are read as ns
-BLOCK_CHARACTERS = 1 << 18  # of CSV, converted at a time
-DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
-ZONE = re.compile(r"(Z|[+-]\d\d:\d\d)?$", re.ASCII)
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+BLOCK = 256  # rows at a time. (More do not stay in the cache of a processor: 8,192 take half as long again.)
+DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII)
+ZONE = re.compile(r"( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?$", re.ASCII)
+WHOLE = re.compile(r"\d{1,19}(\.0*)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+EPOCH = datetime(1970, 1, 1)
+FINE = {"", "0", "200", "none", "null", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
+        "[]"}  # what stands in a column of errors if there is none
+FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
+          "hashes", "ttft", "gaps")  # fields of a source that name a column
+NUMERIC = {"prompt", "output", "arrival", "sent", "queued", "end", "total", "ttft"}
+
+csv.field_size_limit(1 << 27)  # a gateway's log may hold whole prompts
 
 
 class Rows(NamedTuple):
@@ -31,262 +42,367 @@ class Rows(NamedTuple):
 
     prompts: list
     outputs: list  # 0: it completed without a token
-    times: list  # when it arrived, in the source's unit
-    latencies: list  # from its arrival to its last token, in the same unit; None where unknown
+    times: list  # when it was due, in the file's unit, dates in ns; None: unknown, as of later turns of a session
+    sent: list  # when it was sent, if that is another column
+    latencies: list  # from when it was sent to its last token, in the same unit; None where unknown
     hashes: list  # its hash_ids, a list each
+    sessions: list
     ttfts: list  # as the file has them, as the next
     gaps: list  # times between its tokens
     left_out: list  # (rows before it, its time or None, why) of each request that is left out
+    forms: set  # of its times: "number", or "date", and "zone" if dates say theirs
 
 
 def no_rows():
-    return Rows([], [], [], [], [], [], [], [])
+    return Rows(*([] for _ in Rows._fields[:-1]), set())
 
 
 # --- CSV ------------------------------------------------------------------------------------------
 
 
 def csv_header(text):
-    """(The names of the columns, where the rows begin): the cells of the first line that is not blank."""
+    """(The names of the columns, what is between them): the cells of the first line that is not blank."""
     start = BLANK.match(text).end()
-    end = text.find("\n", start) + 1 or len(text)
+    line = text[start : text.find("\n", start) + 1 or len(text)].removesuffix("\n")
+    between = max(",;\t", key=line.count)
     try:
-        names = next(csv.reader([text[start:end].removesuffix("\n")], strict=True), [])
+        return [name.strip(" \t") for name in next(csv.reader([line], delimiter=between, strict=True), [])], between
     except csv.Error:
-        names = []
-    return [name.strip(" \t") for name in names], end
+        return [], between
 
 
-def csv_rows(path, text, source):
-    """The Rows of a CSV text whose lines end with \\n alone. Blocks of lines are converted column by column."""
-    header, first = csv_header(text)
-    used = {source.prompt, source.output, source.arrival, source.total} - {""}
-    for name in used:
+def lines_of(text):
+    """The lines of a text, one after the other."""
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at + (1 << 18)) + 1 or len(text)
+        yield text[at:end].removesuffix("\n").split("\n")
+        at = end
+
+
+def csv_reader(text):
+    return csv.reader(chain.from_iterable(lines_of(text)), delimiter=csv_header(text)[1], strict=True)
+
+
+def csv_blocks(path, text, names):
+    """The blocks of a CSV text whose lines end with \\n alone. names: {field: column}."""
+    header, _ = csv_header(text)
+    for name in names.values():
         if header.count(name) > 1:
             raise BadInput(f"{path}: the column {name} stands {header.count(name)} times")
-    rows = no_rows()
-    cut = not text.endswith("\n") and header[-1] in used
-    minutes, position, start = {}, 0, first
-    while start < len(text):
-        end = text.find("\n", start + BLOCK_CHARACTERS) + 1 or len(text)
-        block = text[start:end].removesuffix("\n")
-        try:
-            columns = block_columns(block, header, source, minutes)
-        except ValueError:
-            columns = careful_columns(path, block.split("\n"), line_number(text, start), position, header, source)
-        position += len(columns[0])
-        if cut and end == len(text):  # a file that was cut off in its last number would look the same
-            unended = columns[2][-1] if columns[2] else None
-            columns = [column[:-1] for column in columns]
-        add_block(rows, columns, source)
-        start = end
-    if cut and start > first:
-        rows.left_out.append((len(rows.prompts), unended, "unended"))
-    return rows
-
-
-def block_columns(block, header, source, minutes):
-    """(prompts, outputs, times) of some lines, a column at a time. Raises ValueError if in doubt."""
-    width = len(header)
-    cells = block.replace("\n", ",\n,").split(",")  # after each row but the last, a cell that is a line end
-    ends = cells[width :: width + 1]
-    if '"' in block or len(cells) % (width + 1) != width or not len(ends) == ends.count("\n") == block.count("\n"):
-        raise ValueError("a quote, or a row with too few or too many cells")
-    columns = {name: cells[i :: width + 1] for i, name in enumerate(header) if name}
-    prompts, outputs = whole_numbers(columns[source.prompt]), whole_numbers(columns[source.output])
-    if source.total in columns and list(map(int.__add__, prompts, outputs)) != whole_numbers(columns[source.total]):
-        raise ValueError("a total does not add up")
-    if source.arrival not in columns:
-        return prompts, outputs, []
-    convert = nanoseconds if source.unit == "date" else numbers
-    return prompts, outputs, convert(columns[source.arrival], minutes)
-
-
-def whole_numbers(cells):
-    """Counts of tokens. Only the digits 0 to 9: int() takes 1_000 and digits of other scripts, too."""
-    together = "".join(cells)
-    if not (together.isascii() and together.isdigit()):
-        raise ValueError("something is no whole number")
-    values = list(map(int, cells))
-    if max(values) > MOST:
-        raise ValueError("a count is too large")
-    return values
-
-
-def numbers(cells, _):
-    """Times in seconds."""
-    together = "".join(cells)
-    values = list(map(float, cells))
-    if "_" in together or not together.isascii() or not math.isfinite(sum(values)):
-        raise ValueError("something is no number")
-    if max(values) > MOST_S or min(values) < -MOST_S:
-        raise ValueError("something is no time")
-    return values
-
-
-def nanoseconds(cells, minutes):
-    """Dates and times, in ns. minutes: {zone: {"2023-11-16 18:15:": ns}}, for all blocks of a file."""
-    zone = ZONE.search(cells[0])[0]
-    together = ",".join([cell[17:] for cell in cells])
-    if not re.fullmatch(rf"(?:[0-5]\d(?:\.\d{{1,9}})?{re.escape(zone)},)+", f"{together},", re.ASCII):
-        raise ValueError("seconds of another form, or several zones")
-    seconds = map(float, together.replace(zone, "").split(","))
-    heads = [cell[:17] for cell in cells]
-    known = minutes.setdefault(zone, {})
-    for head in set(heads) - known.keys():
-        known[head] = date_ns(f"{head}00{zone}")
-    return [known[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
-
-
-def date_ns(text):
-    """The nanoseconds of a date and time since 1970. Raises ValueError."""
-    match = DATE.fullmatch(text)
-    if not match:
-        raise ValueError("another form")
-    day, time, fraction, zone = match.groups()
-    moment = datetime.fromisoformat(f"{day}T{time}{'+00:00' if zone in (None, 'Z') else zone}")
-    return (moment - EPOCH) // timedelta(seconds=1) * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
-
-
-def careful_columns(path, lines, number, position, header, source):
-    """The same columns, row by row. Raises BadInput at the first row that is not right."""
-    prompts, outputs, times = [], [], []
-    for number, line in enumerate(lines, start=number):
-        if not line:
-            continue
-        where = f"{path}: row {position + len(prompts)} (line {number})"
-        try:
-            cells = next(csv.reader([line], strict=True))
-        except csv.Error as error:
-            raise BadInput(f"{where}: not CSV that we read: {error}") from None
-        if len(cells) != len(header):
-            raise BadInput(f"{where}: expected {len(header)} cells, as in the header, found {len(cells)}")
-        row = {name: cell.strip(" \t") for name, cell in zip(header, cells) if name}
-        prompts.append(tokens(f"{where}: {source.prompt}", digits_or_text(row[source.prompt])))
-        outputs.append(tokens(f"{where}: {source.output}", digits_or_text(row[source.output])))
-        if source.total in row and digits_or_text(row[source.total]) != prompts[-1] + outputs[-1]:
-            expected = f"expected {prompts[-1] + outputs[-1]}, the sum of {source.prompt} and {source.output}"
-            raise BadInput(f"{where}: {source.total}: {expected}, found {shown(row[source.total])}")
-        if source.arrival in row:
-            times.append(csv_time(f"{where}: {source.arrival}", row[source.arrival], source.unit))
-    return prompts, outputs, times
-
-
-def csv_time(where, text, unit):
-    """The time in a cell."""
+    places = {field: header.index(name) for field, name in names.items() if name in header}
+    reader, position, width = csv_reader(text), 0, len(header)
+    next(filter(None, reader))
     try:
-        return date_ns(text) if unit == "date" else numbers([text], None)[0]
-    except ValueError:
-        expected = "a date and time" if unit == "date" else "a time"
-        raise BadInput(f"{where}: expected {expected}, found {shown(text)}") from None
+        while rows := list(islice(reader, BLOCK)):
+            where = places_of(path, text, position)
+            if set(map(len, rows)) != {width}:
+                rows = list(filter(None, rows))  # a blank line is no row
+                i = next((i for i, row in enumerate(rows) if len(row) != width), None)
+                if i is not None:
+                    raise BadInput(f"{where(i)}: expected {width} cells, as in the header, found {len(rows[i])}")
+                if not rows:
+                    continue
+            cells = list(zip(*rows))
+            yield where, {field: typed(cells[i]) if field in NUMERIC else cells[i] for field, i in places.items()}
+            position += len(rows)
+    except csv.Error as error:
+        raise BadInput(f"{places_of(path, text, 0)(math.inf)}: not CSV that we read: {error}") from None
 
 
-def digits_or_text(text):
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
+def places_of(path, text, position):
+    """A function that says where the i-th row after some others stands. Rows and lines are counted only if asked for.
+
+    Of an endless row: where the first stands that is not CSV.
+    """
+    def where(i):
+        row, line = -1, 1
+        reader = csv_reader(text)
+        try:
+            for cells in reader:
+                if cells and row == position + i:
+                    break
+                row += bool(cells)
+                line = reader.line_num + 1
+        except csv.Error:
+            pass
+        return f"{path}: row {row} (line {line})"
+    return where
 
 
-def add_block(rows, columns, source):
-    """Put a block's columns under the others. Requests that failed are left out."""
-    prompts, outputs, times = columns
-    if 0 in prompts or (source.silent_fails and 0 in outputs):
-        good = [prompt and (output or not source.silent_fails) for prompt, output in zip(prompts, outputs)]
-        before = len(rows.prompts)
-        for i, is_good in enumerate(good):
-            if not is_good:
-                why = "failed" if prompts[i] else "promptless"
-                rows.left_out.append((before, times[i] if times else None, why))
-            else:
-                before += 1
-        prompts, outputs, times = (compress(column, good) for column in columns)
-    rows.prompts.extend(prompts)
-    rows.outputs.extend(outputs)
-    rows.times.extend(times)
+def typed(cells):
+    """The numbers in cells, and the texts as they are. Only ASCII digits: int() takes 1_000 and other scripts, too."""
+    if DATE.fullmatch(cells[0].strip(" \t")):
+        return cells
+    together = "".join(cells)
+    if together.isascii() and "_" not in together:
+        try:
+            return list(map(int if together.isdigit() else float, cells))
+        except ValueError:
+            pass
+    return [typed_cell(cell.strip(" \t")) for cell in cells]
+
+
+def typed_cell(cell):
+    if WHOLE.fullmatch(cell):
+        return int(cell.partition(".")[0])
+    return float(cell) if NUMBER.fullmatch(cell) else cell
 
 
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def record_rows(path, records, source, measured=False):
-    """The Rows of JSON records; with their TTFTs and the gaps between tokens if these are asked for."""
-    rows = no_rows()
-    paths = {field: keys_of(getattr(source, field)) for field in PATHS if getattr(source, field)}
-    no_values = dict.fromkeys(PATHS)
-    for position, record in enumerate(records):
-        where = f"{path}: record {position}"
-        if not isinstance(record, dict):
-            raise BadInput(f"{where}: expected an object, found {shown(record)}")
-        values = no_values | {field: value_at(record, places) for field, places in paths.items()}
-        add_values(rows, where, values, source, "failed" if values["error"] else None, measured)
-    return rows
+def record_blocks(path, records, names):
+    """The blocks of JSON records. names: {field: key}; a.b is key b inside key a."""
+    position, records = 0, iter(records)
+    while block := list(islice(records, 16 * BLOCK)):
+        where = record_places(path, position)
+        if set(map(type, block)) != {dict}:
+            i = next(i for i, record in enumerate(block) if type(record) is not dict)
+            raise BadInput(f"{where(i)}: expected an object, found {shown(block[i])}")
+        yield where, {field: column_at(block, name) for field, name in names.items()}
+        position += len(block)
 
 
-PATHS = ("prompt", "output", "arrival", "end", "error", "hashes", "ttft", "gaps")  # fields of a source that are paths
+def record_places(path, position):
+    return lambda i: f"{path}: record {position + i}"
 
 
-def keys_of(path):
-    """"a.b|c" -> [["a", "b"], ["c"]]: the places where a value may stand."""
-    return [one.split(".") for one in path.split("|")]
+def column_at(records, name):
+    """What stands at a.b in each of the objects; None where nothing stands."""
+    values = [record.get(name) for record in records]
+    if "." not in name or values.count(None) < len(values):
+        return values
+    for key in name.split("."):
+        records = [record.get(key) if type(record) is dict else None for record in records]
+    return records
 
 
-def value_at(record, places):
-    """The first value that stands at one of the places in nested objects; None if there is none."""
-    for keys in places:
-        value = record
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is not None:
-            return value
-    return None
+def keys_in(record, before="", depth=5):
+    """The keys of an object and of the objects in it: "usage", "usage.prompt_tokens"."""
+    for key, value in record.items() if type(record) is dict and depth else ():
+        yield f"{before}{key}"
+        yield from keys_in(value, f"{before}{key}.", depth - 1)
 
 
-def run_rows(path, run, source, measured=False):
-    """The Rows of a benchmark's run, an object that holds a list per field, one entry a request."""
+def run_block(path, run, source, measured):
+    """The only block of a benchmark's run, an object that holds a list per field, one entry a request."""
     if not isinstance(run, dict):
         raise BadInput(f"{path}: expected an object with {', '.join(source.sign)}, found {shown(run)}")
     needed = [source.prompt, source.output, *([source.ttft, source.gaps] if measured else [])]
     missing = [name for name in needed if not isinstance(run.get(name), list)]
     if missing:
         raise BadInput(f"{path}: no list {', '.join(missing)}: was it run with --save-detailed?")
-    n = len(run[source.prompt])
-    columns = {}
-    for field in PATHS:
+    n, columns = len(run[source.prompt]), {}
+    for field in FIELDS:
         name = getattr(source, field)
-        columns[field] = (run.get(name) if name else None) or [None] * n
-        if field in ("ttft", "gaps") and not measured and not is_column(columns[field], n):
-            columns[field] = [None] * n  # they are not needed here
-        if not is_column(columns[field], n) or not n:
-            raise BadInput(
-                f"{path}: {source.prompt}, {source.output}, {name} must be lists of one length, one entry a request"
-            )
-    fails = silent_failures(path, run, source, columns)
-    rows = no_rows()
-    for i, entries in enumerate(zip(*columns.values())):
-        values = dict(zip(PATHS, entries))
-        why = "failed" if values["error"] or (fails and values["output"] == 0) else None
-        add_values(rows, f"{path}: request {i}", values, source, why, measured)
-    return rows
+        if not name or field == "only":
+            continue
+        column = run.get(name) or [None] * n
+        if field in ("ttft", "gaps") and not measured and not is_column(column, n):
+            column = [None] * n  # they are not needed here
+        if not is_column(column, n) or not n:
+            raise BadInput(f"{path}: {source.prompt}, {source.output}, {name} must be lists of one length, "
+                           "one entry a request")
+        columns[field] = column
+    return lambda i: f"{path}: request {i}", columns
 
 
 def is_column(value, n):
     return isinstance(value, list) and len(value) == n
 
 
-def silent_failures(path, run, source, columns):
+def silent_failures(path, run, source):
     """Did the requests without an output token fail? The errors tell, or how many were completed; else they did."""
-    silent = sum(output == 0 for output in columns["output"])
-    completed = run.get("completed")
-    if run.get(source.error) or completed == len(columns["output"]):
+    n, completed = len(run[source.output]), run.get("completed")
+    silent = sum(output == 0 for output in run[source.output])
+    if run.get(source.error) or completed == n:
         return False
-    n = len(columns["output"])
     if silent and type(completed) is int and completed != n - silent:
         raise BadInput(f"{path}: {silent} requests have no output token, and completed is {completed} of {n}: "
                        f"without a list {source.error} nothing says which of them failed")
     return True
 
 
-def latency_of(values):
-    """From a request's arrival to its last token; None if that cannot be told."""
-    start, end, ttft, gaps = (values[field] for field in ("arrival", "end", "ttft", "gaps"))
+# --- columns --------------------------------------------------------------------------------------
+
+
+def rows_of(source, blocks, measured=False):
+    """The Rows in blocks of a source; measured: with TTFTs and gaps between tokens. Raises BadInput."""
+    rows = no_rows()
+    for where, columns in blocks:
+        n = len(columns["prompt"])
+        reasons = reasons_of(columns, source, n)
+        if any(reasons):
+            leave_out(rows, reasons, columns.get("arrival") or [None] * n)
+            kept = [i for i, reason in enumerate(reasons) if not reason]
+            columns = {field: [column[i] for i in kept] for field, column in columns.items()}
+            where = lambda i, where=where, kept=kept: where(kept[i])  # noqa: E731
+        if columns["prompt"]:
+            add_columns(rows, where, columns, source, measured)
+    return rows._replace(times=[]) if rows.forms <= {"none"} else rows
+
+
+def reasons_of(columns, source, n):
+    """Why each row of a block is left out; "" where it is not."""
+    reasons = []
+    for field, why, is_out in (("error", "failed", failed), ("cache", "cached", is_true),
+                               ("only", "other", lambda value: value not in (None, *source.only[1:2]))):
+        column = columns.get(field)
+        if column and column.count(None) < n:
+            reasons = [old or (why if is_out(value) else "") for old, value in zip(reasons or [""] * n, column)]
+    if source.silent_fails and columns["output"].count(0):
+        silent = (output == 0 and prompt != 0 for prompt, output in zip(columns["prompt"], columns["output"]))
+        reasons = [old or ("failed" if is_silent else "") for old, is_silent in zip(reasons or [""] * n, silent)]
+    if columns["prompt"].count(0) and not source.least:
+        reasons = [old or ("promptless" if prompt == 0 else "")
+                   for old, prompt in zip(reasons or [""] * n, columns["prompt"])]
+    return reasons
+
+
+def failed(value):
+    return str(value).strip().lower() not in FINE
+
+
+def is_true(value):
+    return str(value).strip().lower() == "true"
+
+
+def leave_out(rows, reasons, times):
+    """Note the rows of a block that are left out: how many requests come before each, when it was due, and why."""
+    before = len(rows.prompts)
+    for reason, time in zip(reasons, times):
+        if reason:
+            rows.left_out.append((before, lenient_time(time), reason))
+        before += not reason
+
+
+def lenient_time(value):
+    """The time of a request that failed; None where it has none."""
+    try:
+        return date_ns(value) if type(value) is str else value if is_number(value) else None
+    except ValueError:
+        return None
+
+
+def add_columns(rows, where, columns, source, measured):
+    """Put the columns of a block, in which no request failed, under the others."""
+    n = len(columns["prompt"])
+    missing = [None] * n
+    prompts = counts(where, source.prompt, columns["prompt"], source.least)
+    outputs = counts(where, source.output, columns["output"], source.least)
+    sums = list(map(int.__add__, prompts, outputs)) if "total" in columns else []
+    if sums and list(columns["total"]) != sums:
+        i, expected = next((i, sum_) for i, sum_ in enumerate(sums) if columns["total"][i] != sum_)
+        raise BadInput(f"{where(i)}: {source.total}: expected {expected}, the sum of {source.prompt} and "
+                       f"{source.output}, found {shown(columns['total'][i])}")
+    rows.prompts.extend(prompts)
+    rows.outputs.extend(outputs)
+    due = times_of(rows, where, source, columns.get("arrival") or missing)
+    sent = [start if is_number(start) else time for start, time in zip(columns["sent"], due)] if source.sent else due
+    if any(columns.get("queued") or ()):  # the client held requests back: they were due before they were sent
+        due = [time - (wait if is_number(wait) else 0) for time, wait in zip(sent, columns["queued"])]
+    rows.times.extend(due)
+    if source.sent or source.queued:
+        rows.sent.extend(sent)
+    if source.end or source.gaps:
+        parts = (columns.get(field) or missing for field in ("end", "ttft", "gaps"))
+        rows.latencies.extend(map(latency_of, sent, *parts))
+    if source.hashes:
+        hashes = columns.get("hashes") or missing
+        rows.hashes.extend([()] * n if hashes.count(None) == n else
+                           (names_in(where, i, source, names) for i, names in enumerate(hashes)))
+    rows.sessions.extend(columns.get("session") or ())
+    if measured:
+        rows.ttfts.extend(columns.get("ttft") or missing)
+        rows.gaps.extend(columns.get("gaps") or missing)
+
+
+def counts(where, name, values, least=0):
+    """Counts of tokens. 374.0 is one, too: so pandas writes a column in which a cell is empty."""
+    if set(map(type, values)) == {float}:
+        values = [int(value) if value.is_integer() else value for value in values]
+    if set(map(type, values)) != {int} or min(values) < least or max(values) > MOST:
+        values = [int(value) if type(value) is float and value.is_integer() else value for value in values]
+        for i, value in enumerate(values):
+            if type(value) is not int or not least <= value <= MOST:
+                raise BadInput(f"{where(i)}: {name}: expected a whole number from {least} to {MOST:,}, "
+                               f"found {shown(value)}")
+    return values
+
+
+def times_of(rows, where, source, values):
+    """Times as numbers; dates become ns since 1970. Notes in rows.forms what they are."""
+    types = set(map(type, values))
+    if types == {type(None)} and rows.forms <= {"none"}:
+        rows.forms.add("none")
+        return values
+    if types <= {int, float} and rows.forms <= {"number"} and is_number(sum(values)):
+        rows.forms.add("number")
+        return values
+    if types == {str} and rows.forms <= {"date", "zone"}:
+        try:
+            return nanoseconds(rows, values)
+        except ValueError:
+            pass
+    return [time_of(rows, f"{source.arrival}: ", lambda: where(i), source, value) for i, value in enumerate(values)]
+
+
+def time_of(rows, name, where, source, value):
+    """The same of one value. Raises BadInput where it is no time, or another sort of time than those before."""
+    form = "none" if value is None or value == "" else "date" if type(value) is str else "number"
+    before = rows.forms - {"zone"} - ({"none"} if source.session else set())
+    found = "null or nothing" if form == "none" else shown(value)
+    if form == "none" and before <= {"none"} or form == "none" and source.session:
+        rows.forms.add("none")
+        return None
+    if before == {"none"}:
+        raise BadInput(f"{where()}: {name}found {found}, and the records before have no time")
+    try:
+        if form in (before or {form}) - {"none"}:
+            if form == "date":
+                return nanoseconds(rows, [value])[0]
+            if is_number(value):
+                rows.forms.add(form)
+                return value
+    except ValueError:
+        pass
+    dated = "date" in before or (not before and source.unit == "date")
+    raise BadInput(f"{where()}: {name}expected a {'date and time' if dated else 'time'}, found {found}")
+
+
+def nanoseconds(rows, cells):
+    """Dates and times, in ns since 1970. Raises ValueError."""
+    zone = ZONE.search(cells[0])[0]
+    together = ",".join([cell[17:] for cell in cells])
+    if re.fullmatch(rf"(?:[0-5]\d(?:\.\d{{1,9}})?{re.escape(zone)},)+", f"{together},", re.ASCII):
+        seconds = map(float, together.replace(zone, "").split(","))
+        heads = [cell[:17] for cell in cells]
+        minutes = {head: date_ns(f"{head}00{zone}") for head in set(heads)}
+        found = [minutes[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
+    else:  # another form, or several zones
+        found = [date_ns(cell.strip(" \t")) for cell in cells]
+    rows.forms.update({"date", "zone"} if ZONE.search(cells[0].strip(" \t"))[0] else {"date"})
+    return found
+
+
+@lru_cache(10_000)
+def date_ns(text):
+    """The nanoseconds of a date and time since 1970. Raises ValueError."""
+    match = DATE.fullmatch(text)
+    if not match:
+        raise ValueError("another form")
+    day, time, fraction, zone = match.groups()
+    minutes = 0
+    if zone and zone[0] in "+-":
+        digits = zone[1:].replace(":", "")
+        minutes = int(f"{zone[0]}1") * (60 * int(digits[:2]) + int(digits[2:] or 0))
+    moment = datetime.fromisoformat(f"{day}T{time}") - timedelta(minutes=minutes)
+    return (moment - EPOCH) // timedelta(seconds=1) * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
+
+
+def latency_of(start, end, ttft, gaps):
+    """From when a request was sent to its last token; None if that cannot be told."""
     if is_number(start) and is_number(end):
         return end - start
     if is_number(ttft) and ttft > 0 and isinstance(gaps, list) and all(map(is_number, gaps)):
@@ -294,61 +410,10 @@ def latency_of(values):
     return None
 
 
-def add_values(rows, where, values, source, why, measured):
-    """Check the values of one request, and add them to the columns. Raises BadInput."""
-    time = values["arrival"]
-    if why:
-        rows.left_out.append((len(rows.prompts), time if is_number(time) else None, why))
-        return
-    prompt = tokens(f"{where}: {source.prompt}", values["prompt"])
-    output = tokens(f"{where}: {source.output}", values["output"])
-    if time is None and rows.times:
-        raise BadInput(f"{where}: {source.arrival}: expected a time, found null or nothing")
-    if time is not None:
-        if len(rows.times) < len(rows.prompts):
-            raise BadInput(f"{where}: {source.arrival}: found {shown(time)}, and the records before have no time")
-        check_time(f"{where}: {source.arrival}", time, source.unit)
-    if not prompt:
-        rows.left_out.append((len(rows.prompts), time, "promptless"))
-        return
-    rows.prompts.append(prompt)
-    rows.outputs.append(output)
-    if time is not None:
-        rows.times.append(time)
-    if source.end or source.layout == "runs":
-        rows.latencies.append(latency_of(values))
-    if source.hashes:
-        rows.hashes.append(names_in(f"{where}: {source.hashes}", values["hashes"]))
-    if measured:
-        rows.ttfts.append(values["ttft"])
-        rows.gaps.append(values["gaps"])
-
-
-def names_in(where, hashes):
-    """hash_ids: the names of the blocks that a prompt begins with."""
+def names_in(where, i, source, hashes):
+    """hash_ids: the names of the blocks that a prompt begins with. (The lab's own prefixes are looked at later.)"""
     if hashes is None:
         return ()
-    if not isinstance(hashes, list) or not all(type(name) in (int, str) for name in hashes):
-        raise BadInput(f"{where}: expected a list of names, found {shown(hashes)}")
+    if source.block_tokens is not None and not (isinstance(hashes, list) and {int, str}.issuperset(map(type, hashes))):
+        raise BadInput(f"{where(i)}: {source.hashes}: expected a list of names, found {shown(hashes)}")
     return hashes
-
-
-# --- values ---------------------------------------------------------------------------------------
-
-
-def tokens(where, value):
-    """A count of tokens, 0 included."""
-    if type(value) is not int or not 0 <= value <= MOST:
-        raise BadInput(f"{where}: expected a whole number from 0 to {MOST:,}, found {shown(value)}")
-    return value
-
-
-def check_time(where, value, unit):
-    """A time in some unit, or in ms if the unit is not known yet."""
-    if not (is_number(value) and abs(value) <= MOST_S * UNITS[unit]):
-        raise BadInput(f"{where}: expected a time, found {shown(value)}")
-
-
-def is_number(value):
-    """Is it a JSON number that can be computed with? (Not NaN, not infinite; true is none; 10**400 would not fit.)"""
-    return type(value) in (int, float) and -1e300 < value < 1e300

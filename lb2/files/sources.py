@@ -10,16 +10,22 @@ it becomes a request of one token. Both are counted and said.
 
 import re
 from collections import Counter
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
+from operator import sub
 from typing import NamedTuple
 
-from files.arrivals import closed_loop_clients, grid_us, in_order, limits_of, since_first_us
 from common import BadInput, MOST, Requests
-from files.inputs import BLANK, json_records, read_text, requests_of, shown
-from files.readers import check_time, csv_header, csv_rows, is_number, record_rows, run_rows
-from files.source_table import GUIDELLM, LAB, SOURCES
+from files.arrivals import (AT_ONCE, ENDLESS_RPS, UNITS, clocks_back, closed_loop_clients, epoch_unit, grid_us,
+                            in_order, limits_of, most_under_way, since_first_us)
+from files.inputs import BLANK, counted, json_records, read_text, shown
+from files.prefixes import block_size, shared_prefixes
+from files.readers import FIELDS, csv_blocks, csv_header, keys_in, record_blocks, rows_of, run_block, silent_failures
+from files.source_table import GUIDELLM, LAB, NO_REQUESTS, SOURCES, named
 
-BLOCK_TOKENS = (512, 64, 16)  # sizes of the blocks that hash_ids are known to name
+DELAY = "delay"  # a session's turn says how long after the answer before it is due
+SURELY = 0.99  # of a latency: the clock of the client may be off by the rest
+FIRST = 100  # records whose keys tell a source: a request that failed may lack some
+MOST_US = 10**18  # between two arrivals. More is a typing error
 
 
 class Trace(NamedTuple):
@@ -45,77 +51,122 @@ class Trace(NamedTuple):
         return "; ".join([f"{requests} ({self.source})", *self.notes])
 
 
-def counted(number, noun, rest=""):
-    """"1 request without a prompt", "2 requests without a prompt"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}{rest}"
+class Found(NamedTuple):
+    """What a file turned out to be."""
+
+    sources: list  # Sources that have the same keys, with the one place that the file has of each field
+    names: set  # its columns or keys
+    runs: list  # (what messages call it, the text of a CSV file, an iterable of records, or an object of lists)
 
 
-def load_trace(path, first=None, time_unit=None, timed=True):
+def load_trace(path, first=None, time_unit=None, timed=True, columns=None):
     """The Trace in a request file of any source. Raises BadInput or OSError.
 
-    first: take so many requests only. time_unit: s or ms, for files that do not settle it. timed:
-    are the arrivals needed? If not, nobody is asked for their unit.
+    first: take so many requests only. time_unit: s, ms, us or ns, for files that do not settle it. timed:
+    are the arrivals needed? If not, nobody is asked for their unit. columns: what --columns says.
     """
-    return parse_trace(path, read_text(path), first, time_unit, timed)
-
-
-def parse_trace(path, text, first=None, time_unit=None, timed=True):
-    """The Trace in a file's text; path is for messages."""
-    sources, names, runs = recognised(path, text)
-    if sources == [LAB]:
-        return lab_trace(path, runs[0] if isinstance(runs[0], list) else list(runs[0]), first)
-    tables = [rows_of(place, sources[0], run) for place, run in placed(path, runs)]
-    limits = [limits_of(run) for run in runs]
-    del text, runs  # a large file is not needed twice
-    traces = []
-    for rows, limit in zip(tables, limits):
+    found = recognised(path, read_text(path), columns)
+    number, traces = len(found.runs), []
+    while found.runs:
+        where, run = found.runs.pop(0)
         left = first and first - sum(len(trace.requests.prompt_tokens) for trace in traces)
         if left != 0:
-            traces.append(run_trace(path, sources, names, rows, limit, left, time_unit, timed))
-    return traces[0] if len(tables) == 1 else joined(traces, len(tables))
+            rows, limits = rows_in(where, found.sources[0], run), limits_of(run)
+            del run  # a large file is not needed twice
+            traces.append(trace_of(where, found, rows, limits, left, time_unit, timed))
+    return traces[0] if number == 1 else joined(traces, number)
+
+
+def rows_in(where, source, run, measured=False):
+    """The Rows of a run of a source; measured: with TTFTs and gaps between tokens."""
+    if source.layout == "runs":
+        block = run_block(where, run, source, measured)
+        return rows_of(source._replace(silent_fails=silent_failures(where, run, source)), [block], measured)
+    names = {field: name for field in FIELDS if (name := getattr(source, field))}
+    if source.only:
+        names["only"] = source.only[0]
+    if not isinstance(run, str):
+        return rows_of(source, record_blocks(where, run, names), measured)
+    last = csv_header(run)[0][-1]
+    cut = not run.endswith("\n") and last in names.values()  # a file cut off in its last number would look the same
+    run = run[: run.rstrip("\n").rfind("\n") + 1] or run if cut else run
+    rows = rows_of(source, csv_blocks(where, run, names), measured)
+    if cut and run.endswith("\n"):
+        rows.left_out.append((len(rows.prompts), None, "unended"))
+    return rows
 
 
 # --- which source ---------------------------------------------------------------------------------
 
 
-def recognised(path, text):
-    """([Source, ...], names of its columns or keys, its runs) of a file's text.
+def recognised(path, text, columns=None):
+    """The Found of a file's text. columns: what --columns says. Raises BadInput.
 
-    A run: the text of a CSV file, an iterable of records, or a benchmark's object of lists. Several
-    sources may have the same keys. They differ in the unit of their times, which `settled` tells.
+    Several sources may have the same keys. They differ in the unit of their times, which `settled` tells.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     start = BLANK.match(text).end()
-    if text[start : start + 1] in ("[", "{"):
-        return recognised_json(path, text, text[start] == "[")
-    if not text[start : start + 1].isprintable():  # a form feed, a line separator: no name of a column begins with it
-        raise not_understood(path, text)
-    names = set(csv_header(text)[0])
-    for source in SOURCES:
-        if source.layout == "csv" and names.issuperset(source.sign):
-            return [source], names, [text]
-    raise not_understood(path, text)
-
-
-def recognised_json(path, text, is_list):
-    """The same for a JSON text. A list without any known key is the lab's own, with a mistake in it."""
+    if text[start : start + 1] not in ("[", "{"):
+        names = csv_header(text)[0] if text[start : start + 1].isprintable() else []
+        sources = told_by(path, names, "CSV", columns)
+        if not sources:
+            raise not_understood(path, text, names + re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE), "CSV")
+        return Found(sources, set(names), [(path, text)])
     records = json_records(path, text)
-    values = iter(records)
-    first = next(values, None)
-    if first is None:
+    heads = list(islice(records, FIRST))
+    if not heads:
         raise BadInput(f"{path}: the list of requests is empty")
-    records = records if is_list else chain([first], values)
-    names = set(first) if isinstance(first, dict) else set()
+    records = records if isinstance(records, list) else chain(heads, records)
+    names = names_in(heads)
+    sources, runs = told_by(path, names, "JSON", columns), [records]
     if "benchmarks" in names:
-        return [GUIDELLM], names, [run for record in records for run in guidellm_runs(path, record)]
-    known = [source for source in SOURCES if source.layout != "csv" and names.issuperset(source.sign)]
-    if not known and not is_list:
-        raise not_understood(path, text)
-    known = known or [LAB]
-    longest = max(len(source.sign) for source in known)
-    sources = [source for source in known if len(source.sign) == longest]
-    return sources, names, list(records) if sources[0].layout == "runs" else [records]
+        runs = [run for record in records for run in guidellm_runs(path, record)]
+        names = names_in([record for run in runs for record in run[:FIRST]])
+        sources = [located(GUIDELLM, names)]
+    elif not sources and len(heads) == 1 and names:  # {"data": [...]}
+        for inside in filter(is_list_of_objects, heads[0].values()):
+            sources, runs = sources or told_by(path, names_in(inside[:FIRST]), "JSON", columns), [inside]
+            names |= names_in(inside[:FIRST])
+    if not sources:
+        raise not_understood(path, text, names, "JSON")
+    runs = list(records) if sources[0].layout == "runs" else runs
+    return Found(sources, names, placed(path, runs))
+
+
+def names_in(records):
+    return {name for record in records for name in keys_in(record)}
+
+
+def is_list_of_objects(value):
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def told_by(path, names, form, columns):
+    """The Sources whose signs are among these names, the longest sign first; those that --columns names."""
+    if columns:
+        source = named(columns)
+        return [source] if {source.prompt, source.output} <= set(names) else []
+    known = [source for source in SOURCES if has(names, source.sign) and (form == "JSON" or source.layout == "rows")]
+    best = max(known, key=lambda source: len(source.sign), default=None)
+    if best is LAB and "gap" in names:
+        if "arrival_ms" in names:
+            raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
+        return [LAB._replace(arrival="gap", unit="s")]
+    return [located(source, names) for source in known if source.sign == best.sign]
+
+
+def has(names, sign):
+    """Is each of the signs, a or "a|b", among the names?"""
+    return all(any(one in names for one in part.split("|")) for part in sign)
+
+
+def located(source, names):
+    """The Source with the first of several places that the file has of each field."""
+    several = {field: value for field in FIELDS if "|" in (value := getattr(source, field))}
+    places = {field: next((one for one in value.split("|") if one in names), value.split("|")[0])
+              for field, value in several.items()}
+    return source._replace(**places | ({} if has(names, [source.session]) else {"session": ""}))
 
 
 def guidellm_runs(path, report):
@@ -138,110 +189,78 @@ def placed(path, runs):
     return [(path if len(runs) == 1 else f"{path}: run {number}", run) for number, run in enumerate(runs, start=1)]
 
 
-def not_understood(path, text):
+def not_understood(path, text, names, form):
+    """What a file is that holds no requests, or whose names we do not know, and what to do."""
+    for forms, sign, words in NO_REQUESTS:
+        if form in forms and has(names, sign):
+            return BadInput(f"{path}: {words}")
     start = BLANK.match(text).end()
     began = shown(text[start : start + 60]) if text[start:] else "nothing"
-    names = {}
-    for source in SOURCES:
-        names.setdefault(", ".join(source.sign), []).append(source.name)
-    known = "; ".join(f"{sign} ({', '.join(some)})" for sign, some in names.items())
-    return BadInput(f"{path}: not a request file. Understood are JSON and CSV with these keys or columns: {known}. "
-                    f"This one begins with {began}")
+    columns = f" (it has {', '.join(sorted(names))[:120]})" if len(names) > 1 else ""
+    return BadInput(f"{path}: not a request file that we know: it begins with {began}. Name its columns{columns}: "
+                    '--columns prompt=NAME output=NAME arrival=NAME unit=s. Or write [{"prompt_tokens": 140, "output_tokens": '
+                    f'294, "arrival_ms": 0}}]. Known are {", ".join(source.name for source in SOURCES)}')
 
 
-# --- the lab's own format -------------------------------------------------------------------------
+# --- a run ----------------------------------------------------------------------------------------
 
 
-def lab_trace(path, records, first):
-    """The Trace in the lab's own records. Plain ones, with two counts each, are read fast."""
-    requests = requests_of(path, records)
-    names = set().union(*records)
-    order = range(len(records))
-    times_s, gaps_s, prefixes = None, None, None
-    if "gap" in names and "arrival_ms" in names:
-        raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
-    if "arrival_ms" in names:
-        times_s = lab_times(path, records)
-        order = in_order(times_s)
-    if "gap" in names:
-        gaps_s = lab_gaps(path, records)
-        times_s = list(accumulate(gaps_s))
-    if "prefixes" in names:
-        prefixes = lab_prefixes(path, records)
+def trace_of(path, found, rows, limits, first, time_unit, timed):
+    """The Trace of one run in a file; limits: those of its client."""
+    source = found.sources[0]
+    if not rows.prompts:
+        raise BadInput("; ".join([f"{path}: no request in it ({source.name})", *left_out_words(rows.left_out, source)]))
+    gaps_s = lab_gaps(path, rows.times) if source.arrival == "gap" else None
+    times = list(accumulate(gaps_s)) if gaps_s else rows.times
+    rows = rows._replace(times=times)
+    turns = turns_of(found.sources, rows)
+    if turns:
+        rows = rows._replace(times=[])
+    hashed = any(rows.hashes) and source.block_tokens is not None
+    block_tokens = block_size(rows.prompts, rows.hashes) if hashed else None
+    source, unit = settled(path, found, rows, block_tokens, time_unit, timed)
+    times, closed, time_notes = ([], False, turns) if turns else played(source, rows, unit, limits, found.names)
+    order = in_order(times) if times else range(len(rows.prompts))
     taken = order[:first]
-    arrivals_us = times_s and since_first_us(picked(times_s, taken), "ms" if gaps_s is None else "s")
-    return Trace(
-        Requests(*(picked(column, taken) for column in requests)),
-        arrivals_us,
-        prefixes and picked(prefixes, taken),
-        LAB.name,
-        gaps_s=gaps_s and picked(gaps_s, taken),
-        notes=() if times_s else unused(names),
-    )
+    left_out = left_out_among(rows, times, taken) if first and first <= len(order) else rows.left_out
+    outputs, silent_notes = with_a_token(picked(rows.outputs, taken))
+    requests = Requests(picked(rows.prompts, taken), outputs)
+    prefixes, prefix_notes = None, []
+    if hashed:
+        prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken)
+    elif rows.hashes.count(()) < len(rows.hashes):
+        prefixes = picked(lab_prefixes(path, rows), taken)
+    notes = (*left_out_words(left_out, source), *silent_notes, *time_notes, *prefix_notes)
+    arrivals_us = since_first_us(picked(times, taken), unit) if times else None
+    if arrivals_us and arrivals_us[-1] > MOST_US:
+        raise BadInput(f"{path}: {source.arrival}: expected times up to {MOST_US / 1e6:,.0f} s apart, found more")
+    return Trace(requests, arrivals_us, prefixes, source.name, len(left_out), closed,
+                 gaps_s and picked(gaps_s, taken), notes)
 
 
-def lab_times(path, records):
-    """The arrival_ms of all records."""
-    for position, record in enumerate(records):
-        check_time(f"{path}: record {position}: arrival_ms", record.get("arrival_ms"), "ms")
-    return [record["arrival_ms"] for record in records]
+def lab_gaps(path, gaps):
+    """The gaps of the lab's own records, in seconds."""
+    for position, gap in enumerate(gaps):
+        if not 0 <= gap <= MOST:
+            raise BadInput(f"{path}: record {position}: gap: expected seconds from 0 to {MOST:,}, found {shown(gap)}")
+    return gaps
 
 
-def lab_gaps(path, records):
-    """The gaps of all records, in seconds."""
-    for position, record in enumerate(records):
-        where = f"{path}: record {position}"
-        if "gap" not in record:
-            raise BadInput(f"{where}: gap, the seconds since the arrival before, is missing, found {shown(record)}")
-        if not (is_number(record["gap"]) and 0 <= record["gap"] <= MOST):
-            raise BadInput(f"{where}: gap: expected seconds from 0 to {MOST:,}, found {shown(record['gap'])}")
-    return [record["gap"] for record in records]
-
-
-def lab_prefixes(path, records):
-    """The prefixes that the records name: they grow, and end within the prompt."""
+def lab_prefixes(path, rows):
+    """The prefixes that the lab's own records name: they grow, and end within the prompt."""
     prefixes = []
-    for position, record in enumerate(records):
-        given = record.get("prefixes", [])
+    for position, (prompt, given) in enumerate(zip(rows.prompts, rows.hashes)):
         try:
             prefix = tuple((name, tokens) for name, tokens in given)
             ends = [0, *(tokens for _, tokens in prefix)]
             known = all(type(name) in (int, str) and type(tokens) is int for name, tokens in prefix)
         except (TypeError, ValueError):
             known = False
-        if not known or ends != sorted(set(ends)) or ends[-1] > record["prompt_tokens"]:
+        if not known or ends != sorted(set(ends)) or ends[-1] > prompt:
             expected = "expected a list of [name, tokens], growing, up to prompt_tokens"
             raise BadInput(f"{path}: record {position}: prefixes: {expected}, found {shown(given)}")
         prefixes.append(prefix)
     return prefixes
-
-
-# --- all other sources ----------------------------------------------------------------------------
-
-
-def rows_of(path, source, run, measured=False):
-    """The Rows of a run of a source; measured: with TTFTs and gaps between tokens."""
-    if source.layout == "csv":
-        return csv_rows(path, run, source)
-    return (run_rows if source.layout == "runs" else record_rows)(path, run, source, measured)
-
-
-def run_trace(path, sources, names, rows, limits, first, time_unit, timed):
-    """The Trace of one run in a file; limits: those of its client."""
-    if not rows.prompts:
-        empty = f"{path}: no request in it ({sources[0].name})"
-        raise BadInput("; ".join([empty, *left_out_words(rows.left_out)]))
-    sizes = [size for size in BLOCK_TOKENS if fits(size, rows)] if any(rows.hashes) else []
-    source, unit = settled(path, sources, names, rows, sizes, time_unit, timed)
-    order = in_order(rows.times) if rows.times else range(len(rows.prompts))
-    taken = order[:first]
-    left_out = left_out_among(rows, taken) if first and first <= len(order) else rows.left_out
-    outputs, silent_notes = with_a_token(picked(rows.outputs, taken))
-    requests = Requests(picked(rows.prompts, taken), outputs)
-    arrivals_us, clients, time_notes = arrivals_of(source, names, rows, unit, limits, taken)
-    prefixes, prefix_notes = prefixes_of(source, rows, sizes, taken)
-    notes = (*left_out_words(left_out), *silent_notes, *time_notes, *prefix_notes)
-    return Trace(requests, arrivals_us, prefixes, source.name, len(left_out), clients is not None, notes=notes)
 
 
 def with_a_token(outputs):
@@ -253,28 +272,12 @@ def with_a_token(outputs):
     return [output or 1 for output in outputs], [f"{completed} without an output token, counted as one token"]
 
 
-def arrivals_of(source, names, rows, unit, limits, taken):
-    """(arrivals in us or None, clients of a closed loop or None, notes)."""
-    if not rows.times:
-        return None, None, unused(names - {source.arrival})
-    clients = closed_loop_clients(rows.times, rows.latencies or [None] * len(rows.times), *limits)
-    if clients:
-        loop = f"a closed loop of {counted(clients, 'client')}"
-        return None, clients, [f"{loop}, whose start times are the server's doing: not used"]
-    if unit is None:
-        return None, None, [f"{source.arrival} is in ms or in s, and nothing in the file tells which: not used"]
-    return since_first_us(picked(rows.times, taken), unit), None, []
-
-
-def prefixes_of(source, rows, sizes, taken):
+def prefixes_of(source, rows, block_tokens, taken):
     """(prefixes or None, notes)."""
-    if not any(rows.hashes):
-        return None, []
-    if not sizes:
-        known = ", ".join(map(str, BLOCK_TOKENS))
-        return None, [f"{source.hashes} fit no blocks of {known} tokens: not used"]
-    blocks = f"{source.hashes} name blocks of {sizes[0]} tokens"
-    prefixes = shared_prefixes(picked(rows.prompts, taken), picked(rows.hashes, taken), sizes[0])
+    if not block_tokens:
+        return None, [f"{source.hashes} do not tell how many tokens are in a block: not used"]
+    blocks = f"{source.hashes} name blocks of {block_tokens} tokens"
+    prefixes = shared_prefixes(picked(rows.prompts, taken), picked(rows.hashes, taken), block_tokens)
     if not any(prefixes):
         return None, [f"{blocks}, and no two prompts begin with the same one"]
     return prefixes, [f"{blocks}, and prompts share some"]
@@ -289,30 +292,26 @@ def joined(traces, runs):
                  any(trace.closed for trace in traces), notes=tuple(notes))
 
 
-def unused(names):
-    """A note for each column that looks like an arrival and is not used."""
-    times = [name for name in sorted(names) if re.search("arriv|timestamp|start_time", name, re.IGNORECASE)]
-    return tuple(f"{shown(name)} is not used" for name in times)
-
-
 REASONS = {
     "failed": ("failed request", ""),
+    "cached": ("request", " that the gateway answered from its own cache"),
     "promptless": ("request", " without a prompt"),
     "unended": ("last line", " without a line end, where the file may be cut off,"),
 }
 
 
-def left_out_words(left_out):
+def left_out_words(left_out, source):
     """[(rows before it, time, why), ...] in words."""
     reasons = Counter(why for *_, why in left_out)
-    return [f"{counted(reasons[why], *words)} left out" for why, words in REASONS.items() if reasons[why]]
+    words = REASONS | {"other": source.only[2:]}
+    return [f"{counted(reasons[why], *words[why])} left out" for why in words if reasons[why]]
 
 
-def left_out_among(rows, taken):
+def left_out_among(rows, times, taken):
     """Those of the requests left out that came before the last one taken."""
-    if not rows.times:
+    if not times:
         return [one for one in rows.left_out if one[0] <= taken[-1]]
-    last = rows.times[taken[-1]]
+    last = times[taken[-1]]
     return [one for one in rows.left_out if (one[0] <= taken[-1] if one[1] is None else one[1] <= last)]
 
 
@@ -323,72 +322,96 @@ def picked(column, positions):
     return [column[i] for i in positions]
 
 
-# --- the unit of time -----------------------------------------------------------------------------
+# --- arrivals -------------------------------------------------------------------------------------
 
 
-def settled(path, sources, names, rows, sizes, time_unit, timed):
+def settled(path, found, rows, block_tokens, time_unit, timed):
     """(Source, unit of its times) among sources with the same keys. Raises BadInput to ask for it.
 
-    Three things tell a source: a key that no other has, the size of the blocks that hash_ids name,
-    and fractions in times that others write as whole numbers. If they disagree, nothing is settled.
-    sizes: the sizes of blocks that fit.
+    A key that no other source has tells a source, and the size of the blocks that hash_ids name. The
+    size of its numbers tells a time since 1970. If they disagree, nothing is settled.
     """
-    if len(sources) == 1:
-        return sources[0], sources[0].unit
-    fractions = any(time != int(time) for time in rows.times)
-    told = [
-        source for source in sources
-        if names.intersection(source.companions) or sizes == [source.block_tokens] or (source.fractions and fractions)
-    ]
-    units = {time_unit} if time_unit else {source.unit for source in told}
+    source, times = found.sources[0], rows.times
+    told = [one for one in found.sources
+            if found.names.intersection(one.companions) or block_tokens and one.block_tokens == block_tokens]
+    if len(found.sources) > 1:
+        source = told[0] if told else found.sources[-1]
+    if "date" in rows.forms:
+        return source, "date"
+    if source.unit == "date" and times and not epoch_unit(min(times), max(times)):
+        raise BadInput(f"{path}: {source.arrival}: expected a date and time, found {shown(times[0])}")
+    if not times or source.arrival in (LAB.arrival, "gap"):
+        return source, source.unit or "s"
+    epoch = epoch_unit(min(times), max(times))
+    if len(found.sources) == 1 and source.unit not in ("", "date"):
+        return source, epoch if epoch not in (None, "s") and source.name else source.unit
+    units = {time_unit} if time_unit else {epoch} if epoch else {one.unit for one in told}
     if len(units) == 1:
         unit = units.pop()
-        return next(source for source in [*told, *sources] if source.unit == unit), unit
-    if len(set(rows.times)) < 2:
-        return sources[0], sources[0].unit  # no unit changes anything
+        return next((one for one in told if one.unit == unit), source), unit
+    if len(set(times)) < 2:
+        return source, source.unit or "s"  # no unit changes anything
     if timed:
-        raise BadInput(f"{path}: {sources[0].arrival}: nothing in the file settles whether it is in ms or in s: "
-                       "say --time-unit ms or --time-unit s")
-    return sources[0], None
+        raise BadInput(f"{path}: {source.arrival}: nothing in the file settles its unit: say --time-unit ms or "
+                       "--time-unit s (or us, or ns)")
+    return source, None
 
 
-def fits(size, rows):
-    """Do all hash_ids name blocks of this size? A short block at the end may have a name or none."""
-    return all(
-        len(names) in (prompt // size, -(-prompt // size)) for prompt, names in zip(rows.prompts, rows.hashes) if names
-    )
+def turns_of(sources, rows):
+    """[a note] if requests are turns that wait for each other's answers: then no arrival is known."""
+    sessions = Counter(session for session in rows.sessions if session is not None)
+    if None not in rows.times and len(sessions) == sum(sessions.values()):
+        return []
+    known, unit = [time for time in rows.times if time is not None], sources[0].unit
+    over = f", over {(max(known) - min(known)) / UNITS[unit]:.1f} s," if known and len(sources) == 1 else ""
+    turns = f"turns of {counted(len(sessions), 'session')}" if sources[0].session != DELAY else "turns of sessions"
+    return [f"{turns}: their arrivals{over} depend on the answers before them, and are not used"]
 
 
-# --- prefixes -------------------------------------------------------------------------------------
+def played(source, rows, unit, limits, names):
+    """(when requests are due, or [] if that cannot be played; is it a closed loop; notes)."""
+    latencies = rows.latencies or [None] * len(rows.prompts)
+    if not rows.times:
+        clients = closed_loop_clients([], latencies, *limits) if limits[0] else None
+        notes = [f"a closed loop of {counted(clients, 'client')}"] if clients else unused(names - {source.arrival})
+        return [], bool(clients), notes
+    if unit is None:
+        return [], False, [f"{source.arrival}: nothing in the file tells its unit: not used"]
+    sent = rows.sent or rows.times
+    clients, notes = client_of(rows.times, sent, latencies, limits, UNITS[unit])
+    if clients:
+        loop = f"a closed loop of {counted(clients, 'client')}"
+        rate = limits[1] or ENDLESS_RPS
+        asked = f", too few for its rate of {rate:g} requests/s" if rate < ENDLESS_RPS else ""
+        return [], True, [f"{loop}{asked}, whose start times are the server's doing: not used"]
+    back = clocks_back(rows.times, unit) if rows.forms == {"date"} else []
+    if back:
+        hours = accumulate(i in back for i in range(len(sent)))
+        times = [time + hour * 3600 * UNITS[unit] for time, hour in zip(rows.times, hours)]
+        return times, False, [*notes, f"times step back by an hour before row {back[0]}, as clocks do in autumn: an "
+                              "hour is added from there on"]
+    return ([] if notes and notes[0].endswith("not used") else rows.times), False, notes
 
 
-def shared_prefixes(prompts, hashes, block_tokens):
-    """n tuples of (name, tokens), shortest first: what each prompt has in common with others.
+def client_of(due, sent, latencies, limits, in_second):
+    """(clients of a closed loop or None, notes on what an open loop's client did to its arrivals)."""
+    limit, known = limits[0], [latency for latency in latencies if latency is not None]
+    clients = closed_loop_clients(sent, latencies, *limits)
+    late = max(map(sub, sent, due))
+    if late > AT_ONCE * max(known, default=0) and late > 0:
+        if clients and max(due) - min(due) <= AT_ONCE * (max(sent) - min(sent)):
+            return clients, []  # it asked for a rate that is as good as endless
+        return None, [f"some were sent up to {late / in_second:.1f} s after they were due: taken when they were due"]
+    if clients or not limit or len(known) < len(latencies):
+        return clients, []
+    if most_under_way(sent, [SURELY * latency for latency in latencies]) > limit:
+        return None, [f"more than its client's limit of {limit} would have been under way: start times not used"]
+    if most_under_way(sent, latencies) >= limit:
+        return None, [f"the client's limit of {limit} was reached: some were sent later than they were due"]
+    return None, []
 
-    hashes: the names of its blocks. Blocks that only one prompt has are left out. Of blocks that
-    always come together only the last is kept. A name means a block and all that is before it.
-    """
-    seen, shared = set(), set()
-    for names in hashes:
-        shared |= seen.intersection(names)
-        seen.update(names)
-    pieces = {}  # (the piece before, name of a block) -> number of the piece
-    paths = []
-    for names in hashes:
-        piece, path = 0, []
-        for name in names:
-            if name not in shared:
-                break
-            piece = pieces.setdefault((piece, name), len(pieces) + 1)
-            path.append(piece)
-        paths.append(path)
-    uses = Counter(chain.from_iterable(paths))
-    known, prefixes = {}, []
-    for prompt, path in zip(prompts, paths):
-        pairs = []
-        for i, piece in enumerate(path):
-            if uses[piece] > 1 and (i + 1 == len(path) or uses[path[i + 1]] < uses[piece]):
-                pair = (piece, min(prompt, (i + 1) * block_tokens))
-                pairs.append(known.setdefault(pair, pair))
-        prefixes.append(tuple(pairs))
-    return prefixes
+
+def unused(names):
+    """A note for each column that looks like an arrival and is not used."""
+    looks = re.compile("[^.]*(arriv|timestamp|start_time)[^.]*", re.IGNORECASE)
+    return [f"{shown(name)} is not used" for name in sorted(names) if looks.fullmatch(name)]

@@ -4,10 +4,10 @@ import json
 import math
 
 import pytest
-from files.arrivals import closed_loop_clients, limits_of, most_under_way
+from files.arrivals import closed_loop_clients, is_number, limits_of, most_under_way
 from common import BadInput
 from files.benchmarks import bench_name, load_benches
-from files.readers import is_number, latency_of, value_at
+from files.readers import column_at, latency_of
 
 INF = float("inf")
 
@@ -186,10 +186,10 @@ def test_what_a_number_is():
     (1, None, 1, None, None), (1, None, 1, [None], None), (1, None, None, [1], None),
 ])
 def test_a_latency_is_from_the_start_to_the_end_or_the_sum_of_its_parts(start, end, ttft, gaps, latency):
-    assert latency_of({"arrival": start, "end": end, "ttft": ttft, "gaps": gaps}) == latency
+    assert latency_of(start, end, ttft, gaps) == latency
 
 
-def test_a_value_stands_at_the_first_place_that_has_one():
-    places = [["a", "b"], ["c"]]
-    assert value_at({"a": {"b": 0}, "c": 1}, places) == 0 and value_at({"a": {"b": None}, "c": 1}, places) == 1
-    assert value_at({"a": 7, "c": 1}, places) == 1 and value_at({"a": {"x": 1}}, places) is None
+def test_a_value_stands_inside_objects_or_under_a_dotted_name():
+    records = [{"a": {"b": 0}}, {"a": {"b": None}}, {"a": 7}, {"c": 1}]
+    assert column_at(records, "a.b") == [0, None, None, None] and column_at(records, "c") == [None, None, None, 1]
+    assert column_at([{"a.b": 5}], "a.b") == [5]

