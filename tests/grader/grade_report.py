@@ -1,117 +1,102 @@
-"""What is graded, and how is a failure worded? Shared by grade_steps, grade_queue and grade_tune.
+"""What is graded, and how is a failure worded? Shared by the graders of the steps.
 
     lab = Lab("results", "requests.json")       reads everything once; raises Ungradable
     lab.wrong("cost.txt", "decode_share", ...)  notes a failure: where, got, expected, rule, likely
-    lab.note("tune.csv", "...")                 notes what is accepted, but should be said
+    lab.say("tune.txt", "closed loop")          the reading that was recognised in a file
+    lab.note("queue.csv", "...")                what is accepted, but should be said
 """
 
 import os
 import shlex
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
 from fixture import LAB, SHIPPED
-from common import BadInput
+from common import BadInput, load_requests
 from readings import STEP_US, Reading, Replays
 from result_files import Defect, read
-from files.sources import load_trace
 
 SLOTS = 16
 MAX_NUM_SEQS = 32
+MOST_REQUESTS = 1000  # a longer list takes minutes to be replayed in every way
+UNKNOWN = "it fits no reading of these requests, and no mistake that the grader knows"
 TOO_COARSE = "too few digits to tell it from a wrong one"
-OTHER_REQUESTS = (
-    "other requests than REQUESTS, another order of them, or another cost of a step than in the other files"
-)
 
 
 class Artifact(NamedTuple):
     script: str
+    step: str
     columns: dict  # key -> decimals, 0 for a whole number
     required: bool = True
 
 
 MEASURES = {"total_steps": 0, "throughput_tps": 2, "slot_util": 4}
 ARTIFACTS = {
-    "static.txt": Artifact("static.py", MEASURES),
-    "continuous.txt": Artifact("continuous.py", MEASURES, required=False),
-    "compare.txt": Artifact("compare.py", {"static_tps": 2, "continuous_tps": 2, "speedup": 3}),
-    "maxseqs.txt": Artifact("maxseqs.py", {"max_num_seqs": 0, "peak_running": 0}),
-    "queue.csv": Artifact("queueing.py", {"rps": 1, "avg_queue": 3, "p99_wait_ms": 3}),
-    "cost.txt": Artifact("cost.py", {"total_prefill_ms": 2, "total_decode_ms": 2, "decode_share": 4}),
-    "tune.txt": Artifact("tune.py", {"target_ttft_ms": 2, "max_concurrency": 0, "throughput_at_target": 2}),
-    "tune.csv": Artifact(
-        "tune.py", {"concurrency": 0, "mean_ttft_ms": 2, "p99_ttft_ms": 2, "throughput_tps": 2}, required=False
-    ),
+    "static.txt": Artifact("static.py", "2", MEASURES),
+    "continuous.txt": Artifact("continuous.py", "3", MEASURES, required=False),
+    "compare.txt": Artifact("compare.py", "4", {"static_tps": 2, "continuous_tps": 2, "speedup": 3}),
+    "maxseqs.txt": Artifact("maxseqs.py", "5", {"max_num_seqs": 0, "peak_running": 0}),
+    "queue.csv": Artifact("queueing.py", "6", {"rps": 1, "avg_queue": 3, "p99_wait_ms": 3}),
+    "cost.txt": Artifact("cost.py", "7", {"total_prefill_ms": 2, "total_decode_ms": 2, "decode_share": 4}),
+    "tune.txt": Artifact("tune.py", "8", {"target_ttft_ms": 2, "max_concurrency": 0, "throughput_at_target": 2}),
 }
 
 
 class Failure(NamedTuple):
     file: str
     text: str
+    likely: str
 
 
 class Ungradable(Exception):
-    """There is nothing to grade; its text is a failure's."""
+    """There is nothing to grade; its text says why."""
+
+
+def load_replays(requests_file):
+    """The Replays of this file's requests."""
+    try:
+        requests = load_requests(Path(requests_file))
+    except BadInput as error:
+        raise Ungradable(f"REQUESTS: {error}") from None
+    except OSError as error:
+        raise Ungradable(f"REQUESTS: {requests_file}: {error.strerror}") from None
+    if len(requests.output_tokens) > MOST_REQUESTS:
+        found = f"{len(requests.output_tokens):,} requests; the grader replays at most {MOST_REQUESTS:,}"
+        raise Ungradable(f"REQUESTS: {requests_file}: {found}")
+    return Replays(requests)
 
 
 class Lab:
     """A folder of results, the requests they were made from, and what was found so far."""
 
-    def __init__(self, out=LAB, requests_file=SHIPPED):
+    def __init__(self, out=LAB, requests_file=SHIPPED, replays=None):
         self.out, self.requests_file = Path(out), Path(requests_file)
-        self.failures, self.notes, self.recognised = [], [], []
-        self.step_us, self.reading = STEP_US, Reading()  # of steps 1 to 4, once they are recognised
-        self.replays = Replays(self.read_requests())
-        self.check_folder()
+        self.failures, self.notes, self.said, self.to_come = [], [], [], []
+        self.reading, self.step_us = Reading(), STEP_US  # of steps 1 to 4, once they are recognised
+        self.replays = replays or load_replays(requests_file)
+        try:
+            names = os.listdir(self.out)
+        except OSError as error:
+            raise Ungradable(f"OUT: {self.out}: {error.strerror}") from None
+        self.asked = [name for name, artifact in ARTIFACTS.items() if artifact.required or name in names]
         self.values = {}  # file -> its numbers, where they can be read
-        for name in ARTIFACTS:
-            self.read_file(name)
-
-    # --- reading --------------------------------------------------------------------------------
-
-    def read_requests(self):
-        rule = 'REQUESTS is a JSON list of {"prompt_tokens": int, "output_tokens": int}'
-        try:
-            if stat.S_ISFIFO(os.stat(self.requests_file).st_mode):
-                raise BadInput(f"{self.requests_file}: a pipe; put the requests into a file first")
-            return load_trace(self.requests_file, timed=False).requests
-        except BadInput as error:
-            defect = str(error)
-        except OSError as error:
-            defect = f"{self.requests_file}: {error.strerror}"
-        likely = "another file's name, or another folder's"
-        raise Ungradable(self.worded("REQUESTS", defect, "a list of requests", rule, likely))
-
-    def check_folder(self):
-        try:
-            is_folder = stat.S_ISDIR(os.stat(self.out).st_mode)
-            if is_folder:
-                os.listdir(self.out)
-            defect = "" if is_folder else f"{self.out}: not a folder"
-        except OSError as error:
-            defect = f"{self.out}: {error.strerror}"
-        if defect:
-            command = shlex.join(["make", "all", *self.options()])
-            rule = "OUT is the folder that holds the result files"
-            likely = "the steps were not run yet, or the name is another one"
-            raise Ungradable(self.worded("OUT", defect, "a folder of results", rule, likely, command))
+        for name in self.asked:
+            if name in names:
+                self.read_file(name)
+            else:
+                self.to_come.append(name)
 
     def read_file(self, name):
-        artifact = ARTIFACTS[name]
-        if not artifact.required and not os.path.lexists(self.out / name):
-            return
+        columns = ARTIFACTS[name].columns
         try:
-            content = read(self.out / name, artifact.columns, artifact.required)
+            self.values[name], notes = read(self.out / name, columns, ARTIFACTS[name].required)
         except Defect as defect:
             kind = "a row for each run, under" if name.endswith(".csv") else "key=value for"
             where, got, expected, likely = defect.args
-            self.wrong(name, where, got, expected, f"{kind} {', '.join(artifact.columns)}; numbers from 0 up", likely)
-            return
-        if content.values is not None:
-            self.values[name] = content.values
-        for note in content.notes:
-            self.note(name, note)
+            self.wrong(name, where, got, expected, f"{kind} {', '.join(columns)}; numbers from 0 up", likely)
+        else:
+            for note in notes:
+                self.note(name, note)
 
     def numbers(self, name, key):
         """[the number of this key], or [] where the file or the key is missing or cannot be read."""
@@ -123,26 +108,49 @@ class Lab:
     def note(self, name, sentence):
         self.notes.append(f"{name}: {sentence}.")
 
+    def say(self, name, reading):
+        self.said.append((name, reading))
+
+    def recognised(self):
+        """{reading: files} of the files that are right."""
+        found = {}
+        for name, reading in self.said:
+            if not self.failed(name):
+                found.setdefault(reading, []).append(name)
+        return [f"{', '.join(names)}: {reading}." for reading, names in found.items()]
+
+    def failed(self, name):
+        return [failure for failure in self.failures if failure.file == name]
+
+    def met(self):
+        return [name for name in self.asked if name not in self.to_come and not self.failed(name)]
+
+    def passed(self):
+        return self.met() == self.asked
+
+    def verdict(self):
+        """The last line."""
+        words = f"{self.out}: {'passed' if self.passed() else 'not passed'}, {len(self.met())} of {len(self.asked)} met"
+        if self.to_come:
+            words += "; still to come: "
+            words += ", ".join(f"{name} (task {ARTIFACTS[name].step})" for name in self.to_come)
+        return printable(words)
+
     def options(self):
         options = [] if same(self.out, LAB) else [f"OUT={self.out}"]
         return options if same(self.requests_file, SHIPPED) else [*options, f"REQUESTS={self.requests_file}"]
 
-    def worded(self, where, got, expected, rule, likely, command=""):
-        rerun = (f"{command}, then " if command else "") + shlex.join(["make", "grade", *self.options()])
-        lines = {"file": where, "got": got, "expected": expected, "rule": rule, "likely": likely, "rerun": rerun}
-        text = "\n".join(f"{label + ':':10} {line}" for label, line in lines.items())
-        return "".join(character if character == "\n" or character.isprintable() else "?" for character in text)
-
     def wrong(self, name, where, got, expected, rule, likely):
         """Note a failure: `where` in the file, what is there, what belongs there, the rule, and the likely mistake."""
-        words = ["python3", f"lb2/{ARTIFACTS[name].script}"]
-        if not same(self.requests_file, SHIPPED):
-            words += ["--requests", str(self.requests_file)]
-        command = shlex.join(words)
-        if not same(self.out, LAB):  # no --out: obeying it must not overwrite a student's file with ours
-            command = f"the program that wrote it (here: {command})"
-        text = self.worded(f"{name}, {where}" if where else name, got, expected, rule, likely, command)
-        self.failures.append(Failure(name, text))
+        command = "the program that wrote it"
+        if same(self.out, LAB):
+            words = [] if same(self.requests_file, SHIPPED) else ["--requests", str(self.requests_file)]
+            command = shlex.join(["python3", f"lb2/{ARTIFACTS[name].script}", *words])
+        rerun = f"{command}, then {shlex.join(['make', 'grade', *self.options()])}"
+        where = f"{name}, {where}" if where else name
+        lines = {"file": where, "got": got, "expected": expected, "rule": rule, "likely": likely, "rerun": rerun}
+        text = "\n".join(printable(f"{label + ':':10} {line}") for label, line in lines.items())
+        self.failures.append(Failure(name, text, printable(likely)))
 
     def require(self, name, key, number, exact, rule, mistakes, otherwise):
         """A failure unless the number is the exact one; mistakes: (what a known one would give, its name)."""
@@ -162,6 +170,10 @@ def likely_mistake(number, exact, decimals, mistakes, otherwise):
 
 def other_units(exact_ms):
     return [(exact_ms / 1000, "in seconds, not milliseconds"), (exact_ms * 1000, "in microseconds, not milliseconds")]
+
+
+def printable(text):
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def same(one, other):
