@@ -1,6 +1,6 @@
 ## make, make all      the eight steps, in order, on REQUESTS into OUT
 ## make STEP           one of them: static continuous compare maxseqs queueing cost tune (static answers steps 1 and 2)
-## make orca           the second lab: four demos, then the lecture's numbers beside them (or one: make orca_waste)
+## make orca           the second lab: four demos, then the numbers of a lecture on Orca beside them (or one: make orca_waste)
 ## make paged          the third lab: three questions (or one: make paged_prefix)
 ## make calibrate      the fourth lab: a server's costs from its benchmark: OPTIONS='BENCH.json ...'
 ## make plan           the load, the clients and the replicas that meet your targets, for REQUESTS at COSTS
@@ -12,8 +12,9 @@
 ## make install        copy the eight steps into DIR, for a teacher: make install DIR=/root/lb2
 ## make clean          remove the result files of all labs from OUT
 ## make test           the tests of the lab itself (pytest, put into .venv where it is missing)
-## make readme         put what the programs print into the pages; make check says what there is stale or broken
-## make size           lines of Python by room, beside the room's budget
+## make readme         put what the programs print into the pages
+## make check          what is stale or broken in the pages
+## make size           lines of Python of each part of the project, beside its budget
 ## make fuzz           damaged files and hostile options for every script, for a minute: OPTIONS='--seconds 600 --seed 7'
 ## make bench          how fast the schedulers are
 ##
@@ -102,7 +103,6 @@ fuzz:
 
 bench:
 	@"$$PYTHON" tests/bench.py
-	@PYTHONPATH=lb2 "$$PYTHON" tests/bench_orca.py
 	@PYTHONPATH=lb2 "$$PYTHON" tests/bench_paged.py
 
 help:

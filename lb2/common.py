@@ -94,7 +94,7 @@ def load_costs(path):
 def number(text, least=1e-6, where="", kind=float):
     """argparse type: a rate or a time, a number from least to MOST."""
     try:
-        value = kind(text if text.isascii() and "_" not in text else "")
+        value = kind(text if text.isascii() and "_" not in text else "")  # Python itself takes 1_0 and other digits
         if least <= value <= MOST:
             return value
     except ValueError:
@@ -108,7 +108,7 @@ count = partial(number, least=1, kind=int)  # argparse type: a whole number of s
 def arguments(docstring):
     """The parser of a step. The docstring is its --help."""
     parser = ArgumentParser(description=wrapped(docstring), formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=LAB, metavar="DIR", help="where results go (default: the scripts')")
+    parser.add_argument("--out", type=Path, default=LAB, metavar="DIR", help="for results (default: beside the scripts)")
     parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE", help="a JSON list of requests")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
     parser.add_argument("--costs", type=Path, metavar="FILE", help="key=value, from calibrate.py (default: the lab's)")
@@ -173,8 +173,8 @@ def run(main):
     except KeyboardInterrupt:
         sys.exit(130)
     except (BadInput, OSError, MemoryError) as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds cannot be written, or nobody reads it
-        if not isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that Python's own flush at the end cannot fail once more
+        if not isinstance(error, BrokenPipeError):  # a reader who left early (| head) is no error
             line = str(error).replace("\n", " ") or "there is not enough memory"
             print(f"{Path(sys.argv[0]).name}: error: {line}", file=sys.stderr)
             sys.exit(2)

@@ -22,12 +22,12 @@ Three requests of (prompt, output) tokens = (100, 1), (200, 3), (100, 2), in 2 s
 
 from heapq import heappop, heappush
 
-from common import arguments, Costs, count, load_costs, load_requests, pairs, run, save, say, Schedule
+from common import Costs, Schedule, arguments, count, load_costs, load_requests, pairs, run, save, say
 from static import slot_util, throughput_tps
 
 
 def schedule(requests, slots, arrivals_us=None, costs=Costs()):
-    """Run all requests through the slots and return their Schedule. It jumps from event to event, exactly.
+    """Run all requests through the slots and return their Schedule. Iterations that are alike are done in one jump.
 
     requests: Requests, n of them; slots: int >= 1; arrivals_us: n whole numbers >= 0, in any order (None: all at 0).
     """
@@ -36,29 +36,29 @@ def schedule(requests, slots, arrivals_us=None, costs=Costs()):
     arrivals_us = arrivals_us or [0] * n
     queue = sorted(range(n), key=arrivals_us.__getitem__)  # positions; equal arrivals keep list order
     admitted_us, first_token_us, finished_us = [0] * n, [0] * n, [0] * n
-    running = []  # heap of (iteration before which it leaves, position)
+    running = []  # heap of (iterations that are over when it has ended, position)
     now_us = iteration = peak_running = head = 0
     while head < n or running:
         if not running:
             now_us = max(now_us, arrivals_us[queue[head]])
         free = slots - len(running)
-        first_new, new_tokens = head, 0
+        first_new, admitted_tokens = head, 0
         while free and head < n and arrivals_us[queue[head]] <= now_us:
             position = queue[head]
             admitted_us[position] = now_us
-            new_tokens += prompt_tokens[position]
+            admitted_tokens += prompt_tokens[position]
             heappush(running, (iteration + output_tokens[position], position))
             head += 1
             free -= 1
-        rows = len(running)
-        if rows > peak_running:
-            peak_running = rows
-        now_us += costs.prefill_us(new_tokens)
-        pass_us = costs.decode_us(rows)
+        sequences = len(running)
+        if sequences > peak_running:
+            peak_running = sequences
+        now_us += costs.prefill_us(admitted_tokens)
+        pass_us = costs.decode_us(sequences)
         for position in queue[first_new:head]:
             first_token_us[position] = now_us + pass_us
         passes = running[0][0] - iteration  # nothing changes until the next sequence leaves
-        if free and head < n:  # or, with a slot free, until the next request has arrived
+        if free and head < n:  # or until the next request arrives, if it may join: a matter of continuous.py alone
             wait_us = arrivals_us[queue[head]] - now_us  # below 0: it came during the prefill
             passes = min(passes, max(1, -(-wait_us // pass_us)))  # rounded up
         iteration += passes

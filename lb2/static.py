@@ -3,8 +3,8 @@
 A slot is a place in the batch; a running request holds one. Static (request-level) batching forms a
 batch when nothing runs. The batch takes up to --batch-size requests that have arrived, first come,
 first served. It does not wait to fill up. It keeps every slot until its longest request has ended.
-All requests are there at time 0. Memory is unlimited, and a decode pass costs the same for any
-number of sequences.
+This script has all requests there at time 0; schedule() also takes arrivals. Memory is unlimited,
+and a decode pass costs the same for any number of sequences.
 
     python3 lb2/static.py --batch-size 16        writes static.txt
 
@@ -27,7 +27,7 @@ from common import Costs, Schedule, arguments, count, load_costs, load_requests,
 
 
 def schedule(requests, slots, arrivals_us=None, costs=Costs()):
-    """Run all requests through the slots and return their Schedule. It jumps from event to event, exactly.
+    """Run all requests through the slots and return their Schedule. Iterations that are alike are done in one jump.
 
     requests: Requests, n of them; slots: int >= 1; arrivals_us: n whole numbers >= 0, in any order (None: all at 0).
     """
@@ -36,29 +36,29 @@ def schedule(requests, slots, arrivals_us=None, costs=Costs()):
     arrivals_us = arrivals_us or [0] * n
     queue = sorted(range(n), key=arrivals_us.__getitem__)  # positions; equal arrivals keep list order
     admitted_us, first_token_us, finished_us = [0] * n, [0] * n, [0] * n
-    running = []  # heap of (iteration before which it leaves, position)
+    running = []  # heap of (iterations that are over when it has ended, position)
     now_us = iteration = peak_running = head = 0
     while head < n or running:
         if not running:
             now_us = max(now_us, arrivals_us[queue[head]])
         free = 0 if running else slots
-        first_new, new_tokens = head, 0
+        first_new, admitted_tokens = head, 0
         while free and head < n and arrivals_us[queue[head]] <= now_us:
             position = queue[head]
             admitted_us[position] = now_us
-            new_tokens += prompt_tokens[position]
+            admitted_tokens += prompt_tokens[position]
             heappush(running, (iteration + output_tokens[position], position))
             head += 1
             free -= 1
-        rows = len(running)
-        if rows > peak_running:
-            peak_running = rows
-        now_us += costs.prefill_us(new_tokens)
-        pass_us = costs.decode_us(rows)
+        sequences = len(running)
+        if sequences > peak_running:
+            peak_running = sequences
+        now_us += costs.prefill_us(admitted_tokens)
+        pass_us = costs.decode_us(sequences)
         for position in queue[first_new:head]:
             first_token_us[position] = now_us + pass_us
         passes = running[0][0] - iteration  # nothing changes until the next sequence leaves
-        if free and head < n:  # or, with a slot free, until the next request has arrived
+        if free and head < n:  # or until the next request arrives, if it may join: a matter of continuous.py alone
             wait_us = arrivals_us[queue[head]] - now_us  # below 0: it came during the prefill
             passes = min(passes, max(1, -(-wait_us // pass_us)))  # rounded up
         iteration += passes
@@ -81,11 +81,11 @@ def slot_util(requests, result, slots):
 def print_batches(output_tokens, batch_size, most=8):
     """One line a batch: its requests, and what share of the slots it held did work."""
     print("Step 1: the batches")
-    print("batch  requests  shortest  longest = iterations held  slot_util")
+    print("batch  requests  shortest  longest (= iterations held)  slot_util")
     for start in range(0, min(len(output_tokens), most * batch_size), batch_size):
         batch = output_tokens[start : start + batch_size]
         util = sum(batch) / (batch_size * max(batch))
-        print(f"{start // batch_size:5}  {len(batch):8}  {min(batch):8}  {max(batch):25}  {util:9.4f}")
+        print(f"{start // batch_size:5}  {len(batch):8}  {min(batch):8}  {max(batch):27}  {util:9.4f}")
     left = -(-len(output_tokens) // batch_size) - most  # rounded up
     if left > 0:
         print(f"  ... and {left} more batch{'' if left == 1 else 'es'}")

@@ -1,11 +1,11 @@
 """How much concurrency can I allow and still meet my TTFT target, at p99?
 
 TTFT is the time to the first token. Concurrency is the number of requests under way. N clients
-start at time 0; each sends its next request when its last one has ended (a closed loop), and
-max_num_seqs is N. So no request waits for a slot. Its TTFT is the time of the iteration that admits
-it: its own prefill, the prefill of all that are admitted with it (all N in the first iteration),
-and one decode pass. Continuous batching with all requests there at time 0 does exactly this, with
-TTFT counted from admission: the next request of the list takes the slot of the one that has ended.
+start at time 0; each sends its next request when its last one has ended (a closed loop). The server
+has N slots, so no request waits for one: it is issued and admitted at the same moment. Its TTFT is
+the time of the iteration that admits it: its own prefill, the prefill of all that are admitted with
+it (all N in the first iteration), and one decode pass. So this is continuous batching in N slots
+with all requests there at time 0: the next request of the list takes each slot that becomes free.
 It ignores memory. The overhead of --costs is added to every TTFT, and delays nothing.
 
     python3 lb2/tune.py --target-ttft-ms 200        writes tune.txt, and the whole curve in tune.csv
@@ -124,9 +124,9 @@ def main():
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
     say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + throughput_words(points, target_ms))
-    say("Here all clients start together, and all their prompts are prefilled in one iteration. That burst decides the "
-        "p99. plan.py leaves each client's first request out, and its server prefills a burst in several steps, so it "
-        "gives another number.")
+    say("All clients start together here, so all their first prompts are prefilled in one iteration. That burst is slow. "
+        "plan.py, of the fourth lab, leaves each client's first request out, and its server prefills a burst in "
+        "several steps. So its answer can be larger.")
     if 100 * up_to < len(requests.output_tokens):  # 20 x 256 runs of a long list would take hours
         say("The order of the list was not varied. Its first burst is less than 1 % of it, which a p99 does not see.")
         return

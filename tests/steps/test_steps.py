@@ -183,8 +183,8 @@ def test_three_requests_by_hand(tmp_path, command, line, says):
 
 
 @pytest.mark.parametrize("n, last", [
-    (1, "    0         1         7                          7     0.5000"),
-    (16, "    7         2         7                          7     1.0000"),
+    (1, "    0         1         7                            7     0.5000"),
+    (16, "    7         2         7                            7     1.0000"),
     (17, "  ... and 1 more batch"), (18, "  ... and 1 more batch"), (19, "  ... and 2 more batches"),
 ])
 def test_eight_batches_are_shown(capsys, n, last):
@@ -290,7 +290,7 @@ def test_step_1_shows_every_batch(tmp_path):
     """Seven batches of the shipped 100; with --batch-size 4 there are 25, of which eight are shown and 17
     counted; with 3, 34, the last of one request."""
     said = script("static", "--out", tmp_path).stdout
-    assert "    6         4        39                        790     0.1002\n" in said
+    assert "    6         4        39                          790     0.1002\n" in said
     assert "... and 17 more batches" in script("static", "--out", tmp_path, "--batch-size", 4).stdout
     assert "... and 26 more batches" in script("static", "--out", tmp_path, "--batch-size", 3).stdout
 
