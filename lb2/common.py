@@ -108,7 +108,7 @@ count = partial(number, least=1, kind=int)  # argparse type: a whole number of s
 def arguments(docstring):
     """The parser of a step. The docstring is its --help."""
     parser = ArgumentParser(description=wrapped(docstring), formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=LAB, metavar="DIR", help="for results (default: beside the scripts)")
+    parser.add_argument("--out", type=Path, default=LAB, metavar="DIR", help="for results (default: the scripts' own)")
     parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE", help="a JSON list of requests")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
     parser.add_argument("--costs", type=Path, metavar="FILE", help="key=value, from calibrate.py (default: the lab's)")

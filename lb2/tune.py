@@ -124,7 +124,7 @@ def main():
     print("Step 8: the largest concurrency that meets the target")
     print(f"tune.txt: {line}", end="")
     say(verdict(best, largest_within(points, target_ms, mean), points, target_ms) + throughput_words(points, target_ms))
-    say("All clients start together here, so all their first prompts are prefilled in one iteration. That burst is slow. "
+    say("All clients start together here, so all their first prompts are prefilled in one iteration, a slow one. "
         "plan.py, of the fourth lab, leaves each client's first request out, and its server prefills a burst in "
         "several steps. So its answer can be larger.")
     if 100 * up_to < len(requests.output_tokens):  # 20 x 256 runs of a long list would take hours
