@@ -10,9 +10,10 @@ from bisect import bisect_left
 from fractions import Fraction
 from typing import NamedTuple
 
-from queue_runs import ENDS, EVEN, P99S, POISSON, POOLED, RATES, RUNNING, SEEDS, SLOTS_PERMITTED, Server
-from queue_runs import plain_servers, run_of, sample, samples, statistics_of, waits_ms
-from readings import FREE, INSIDE, OWN_SLOT, STEP_US, Reading
+from grade_report import UNKNOWN
+from queue_runs import AVERAGES, ENDS, EVEN, P99S, POISSON, RATES, RUNNING, SLOTS_PERMITTED, Server, index_of
+from queue_runs import plain_servers, runs_of, sample, samples
+from readings import OWN_SLOT, STEP_US
 from result_files import as_written
 
 NAME = "queue.csv"
@@ -23,18 +24,13 @@ MOST_PLAYED = 1000  # requests in a run of a list that is played several times
 WAIT_RULE = "p99_wait_ms is the p99 of the waits, from arrival to admission, in milliseconds"
 QUEUE_RULE = "avg_queue is the mean number of waiting requests: by Little's law, arrivals per second x mean wait"
 RISE_RULE = "p99_wait_ms rises with rps"
-AVERAGES = (
-    "over the whole time", "while requests arrive", "as rate x mean wait", "of those left waiting at each step"
-)
-MISTAKEN = (
-    (Server(Reading(prefill=OWN_SLOT), 1), "one server instead of 32 slots"),
-    (Server(slots=1), "one slot instead of 32"),
-    (Server(static=True), "static batching; step 6 plays continuous batching"),
-    (Server(slots=16, static=True), "static batching; step 6 plays continuous batching"),
-    (Server(slots=8), "8 slots instead of 32"),
-    (Server(Reading(prefill=FREE), 8), "8 slots instead of 32"),
-    (Server(slots=64), "64 slots instead of 32"),
-    (Server(slots=1000), "no limit on the slots, instead of 32"),
+MISTAKEN = (  # slots, static?
+    (1, False, "one request at a time instead of 32 slots"),
+    (32, True, "static batching; step 6 plays continuous batching"),
+    (16, True, "static batching; step 6 plays continuous batching"),
+    (8, False, "8 slots instead of 32"),
+    (64, False, "64 slots instead of 32"),
+    (1000, False, "no limit on the slots, instead of 32"),
 )
 
 
@@ -49,14 +45,20 @@ class Guess(NamedTuple):
 
     server: Server
     kind: str
-    statistics: tuple = tuple((end, name) for end in ENDS for name in P99S)
-    queue: str = "over the whole time"  # how it is averaged
+    statistics: tuple  # ((end, name), ...) of Sample.waits
+    queue: str  # of Sample.queues
+
+
+def guesses(servers, names=tuple(P99S), averages=AVERAGES):
+    """Every Guess with these servers, the plainest first."""
+    statistics = tuple((end, name) for end in ENDS for name in names)
+    return [Guess(server, kind, statistics, one) for server in servers for kind in (EVEN, POISSON) for one in averages]
 
 
 def grade_queue(lab):
     if NAME not in lab.values:
         return
-    rows = [Row(*(row[key] for key in ("rps", "avg_queue", "p99_wait_ms"))) for row in lab.values[NAME]]
+    rows = [Row(*row.values()) for row in lab.values[NAME]]
     if not rates_are_right(lab, rows):
         return
     rows = [row._replace(rps=rate) for row, rate in zip(rows, RATES)]
@@ -64,26 +66,22 @@ def grade_queue(lab):
     plain = [server for step_us in dict.fromkeys((lab.step_us, STEP_US)) for server in plain_servers(step_us)]
     longer = longer_servers(lab, rows, same)
     known = known_run(lab, rows, dict.fromkeys([*same, *longer, *plain]))
-    if known:
-        fitting = grade_known(lab, rows, *known)
-    else:
-        fitting = grade_by_range(lab, rows, same, longer, plain)
-    if fitting:
-        grade_rise(lab, rows, fitting)
+    guess = grade_known(lab, rows, *known) if known else grade_by_range(lab, rows, same, longer, plain)
+    if guess:
+        grade_rise(lab, rows, guess)
 
 
 def rates_are_right(lab, rows):
     written = [row.rps.value for row in rows]
     if written == list(RATES):
         return True
+    likely = "other rates were run"
     if sorted(written) == list(RATES):
         likely = "rows out of order: rates rise from row to row"
     elif len(set(written)) < len(written):
         likely = "a rate is there twice: the file was appended to"
     elif set(written) < set(RATES):
         likely = "a row is missing: a run at that rate failed, or was never started"
-    else:
-        likely = "other rates were run"
     got = " ".join(f"{float(rate):g}" for rate in written[:9]) or "no rows"
     lab.wrong(NAME, "column rps", got, "5 10 20 40", "one row for each rate, in this order", likely)
     return False
@@ -94,43 +92,37 @@ def rates_are_right(lab, rows):
 
 def grade_rise(lab, rows, guess):
     """Falling is not met; equal neighbours are met with a note; never rising is not met."""
-    first, last = rows[0].wait, rows[-1].wait
-    cannot = not can_rise(lab, guess)
-    fall = next(((row, above) for row, above in zip(rows, rows[1:]) if above.wait.value < row.wait.value), None)
-    if cannot:
-        if fall or first.value == last.value:
-            lab.note(NAME, "p99_wait_ms does not rise: on these requests it cannot, for too few of them ever wait")
+    first, last, step_ms = rows[0].wait, rows[-1].wait, guess.server.reading.step_us / 1000
+    pairs = list(zip(rows, rows[1:]))
+    fall = next(((row, above) for row, above in pairs if above.wait.value < row.wait.value), None)
+    if not can_rise(lab, guess) and (fall or first.value == last.value):
+        lab.note(NAME, "p99_wait_ms does not rise: on these requests it cannot, for too few of them ever wait")
     elif fall:
         row, above = fall
         where, got = f"p99_wait_ms after rps={row.rps}", f"{row.wait.text}, then {above.wait.text}: it falls"
-        lab.wrong(NAME, where, got, f"more than {row.wait.text}", RISE_RULE, why_it_falls(lab, row, guess))
+        likely = (f"chance: of one draw of {lab.replays.n} requests the p99 is nearly the longest wait, and below capacity "
+                  "that hangs on who arrives in which step; pool the waits of more draws (20, say), or play a longer list")
+        if guess.kind == EVEN:
+            likely = ("below capacity, evenly spaced arrivals wait for the end of a step alone, so where they fall in it "
+                      "decides; draw Poisson arrivals, and pool the waits of several draws")
+        lab.wrong(NAME, where, got, f"more than {row.wait.text}", RISE_RULE, likely)
     elif first.value == last.value:
-        step_ms = guess.server.reading.step_us / 1000
         likely = "nobody waits for a slot at any of the four rates"
         if step_ms < 8:
             likely += f": at a step of {step_ms:g} ms no queue forms; take the 8 ms of step 7, or try higher rates"
         lab.wrong(NAME, "p99_wait_ms", f"{first.text} at every rate", "a p99 that rises", RISE_RULE, likely)
-    for row, above in zip(rows, rows[1:]):
-        if row.wait.value == above.wait.value and first.value < last.value and not fall:
-            lab.note(NAME, f"p99_wait_ms is {row.wait.text} at {row.rps}/s and at {above.rps}/s. Equal is not falling")
-
-
-def why_it_falls(lab, row, guess):
-    if row.wait.value > LONG_MS:
-        return "the waits of two rows are swapped, or each rate was drawn anew"
-    if guess.kind == EVEN:
-        return ("below capacity, evenly spaced arrivals wait for the end of a step alone, so where they fall in it "
-                "decides; draw Poisson arrivals, and pool the waits of several draws")
-    return (f"chance: of one draw of {lab.replays.n} requests the p99 is nearly the longest wait, and below capacity "
-            "that hangs on who arrives in which step; pool the waits of more draws (20, say), or play a longer list")
+    else:
+        for row, above in pairs:
+            if row.wait.value == above.wait.value:
+                equal = f"p99_wait_ms is {row.wait.text} at {row.rps}/s and at {above.rps}/s. Equal is not falling"
+                lab.note(NAME, equal)
 
 
 def can_rise(lab, guess):
-    """Does anybody wait for a slot at the highest rate, at the exercise's time per step?"""
-    reading = guess.server.reading._replace(step_us=8000)
-    pooled = [samples(lab.replays, Server(reading), POISSON, rps)[-1] for rps in (RATES[0], RATES[-1])]
-    low, high = (one.waits["starts", "p99"] for one in pooled)
-    return high > low + 0.05 and lab.replays.n > 1
+    """Does anybody wait longer at the highest rate than at the lowest, at the exercise's time per step?"""
+    server = Server(guess.server.reading._replace(step_us=STEP_US))
+    low, high = (samples(lab.replays, server, POISSON, rps)[-1].waits["starts", "p99"] for rps in (RATES[0], RATES[-1]))
+    return high > low + 0.05
 
 
 # --- a run that we know -------------------------------------------------------------------------------------------
@@ -143,91 +135,64 @@ def close(number, value):
 def near(number, value):
     """For a mean queue: there are more ways to average than we know, and a short queue hangs on them."""
     few = value < 1 and value / 2 < number.value < value * 2
-    return few or abs(float(number.value) - value) <= 0.2 * value + 0.01 + float(number.unit)
-
-
-def draws_of(server, kind):
-    """Lists of draws; the waits of a list are pooled."""
-    if kind == EVEN:
-        return [(None,)]
-    if server.lists > 1:
-        return [((seed, False),) for seed in (0, 1, 42)]
-    singles = [((seed, goes_on),) for goes_on in (False, True) for seed in SEEDS]
-    return singles + [tuple((seed, False) for seed in POOLED[:many]) for many in (5, 10, 20)]
-
-
-def index_of(lab, server):
-    """[(value at 40/s, (server, kind, draws, (end, statistic)))], sorted by the value."""
-    found, rps = [], RATES[-1]
-    for kind in (EVEN, POISSON):
-        for draws in draws_of(server, kind):
-            runs = [run_of(lab.replays, server, kind, draw, rps) for draw in draws]
-            for end in ENDS:
-                for name, value in statistics_of(waits_ms(runs, end)).items():
-                    found.append((value, (server, kind, draws, (end, name))))
-    return sorted(found, key=lambda entry: entry[0])
+    return few or abs(float(number.value) - value) <= 0.2 * value + 0.05 + float(number.unit)
 
 
 def known_run(lab, rows, servers):
-    """(server, kind, draws, statistic) of the run whose waits at 40/s and elsewhere are written; else None."""
+    """({rate: Sample}, server, kind, draws, statistic) of the run whose waits at 40/s and elsewhere are written."""
     last, best, most = rows[-1].wait, None, 2
     if last.value < TELLING_MS or last.unit >= 1:
         return None
     for server in servers:
-        index = lab.replays.remember(("index", server), index_of, lab, server)
-        at = bisect_left(index, float(last.low) - SLACK, key=lambda entry: entry[0])
-        while at < len(index) and index[at][0] <= float(last.high) + SLACK:
-            kind, draws, statistic = index[at][1][1:]
+        index = index_of(lab.replays, server)
+        at = bisect_left(index, (float(last.low) - SLACK,))
+        while at < len(index) and index[at][0] <= float(last.high) + SLACK and most < 5:
+            _, kind, draws, statistic = index[at]
             at += 1
-            right = [close(row.wait, sample_of(lab, server, kind, draws, row.rps).waits[statistic]) for row in rows]
+            run = {rps: run_sample(lab, server, kind, draws, rps) for rps in RATES}
+            right = [close(row.wait, run[row.rps].waits[statistic]) for row in rows]
             score = sum(right) + right[-2]  # the row of 20/s tells more
             if score > most:
-                best, most = (server, kind, draws, statistic), score
-        if most == 5:
-            break
+                best, most = (run, server, kind, draws, statistic), score
     return best
 
 
-def sample_of(lab, server, kind, draws, rps):
-    runs = [run_of(lab.replays, server, kind, draw, rps) for draw in draws]
-    return lab.replays.remember(
-        ("sample", server, kind, draws, rps), sample, runs, rps, lab.replays.outputs, server.reading.step_us
-    )
+def run_sample(lab, server, kind, draws, rps):
+    runs = runs_of(lab.replays, server, kind, draws, rps)
+    return lab.replays.remember(("sample", server, kind, draws, rps), sample, runs, rps)
 
 
-def grade_known(lab, rows, server, kind, draws, statistic):
+def grade_known(lab, rows, run, server, kind, draws, statistic):
     """The Guess, if every row is right."""
-    run = {rps: sample_of(lab, server, kind, draws, rps) for rps in RATES}
     end, name = statistic
     if name not in P99S and (name != "maximum" or len(draws) > 1):
         right = run[RATES[-1]].waits[end, "p99"]
         likely = f"the {name.split(',')[0]} of the waits, in every row, not their p99"
         lab.wrong(NAME, f"p99_wait_ms at rps={RATES[-1]}", rows[-1].wait.text, f"{right:.3f}", WAIT_RULE, likely)
         return None
+    averages = [name for name in run[RATES[0]].queues if name != RUNNING]
+    average = max(averages, key=lambda name: sum(near(row.queue, run[row.rps].queues[name]) for row in rows))
     for row in rows:
         right = run[row.rps].waits[statistic]
         within_a_step = 1000 * max(float(row.wait.value), right) <= server.reading.step_us  # there, rounding errors decide
         if not close(row.wait, right) and not within_a_step:
+            swap = [rps for rps in RATES if close(row.wait, run[rps].waits[statistic])]
             likely = unit(row.wait, 0.6 * right, 1.6 * right) or "this row is from another run than the others"
-            swap = next((rps for rps in RATES if rps != row.rps and close(row.wait, run[rps].waits[statistic])), None)
-            likely = f"this is the p99 at {swap}/s: the waits of two rows are swapped" if swap else likely
+            likely = f"this is the p99 at {swap[0]}/s: the waits of two rows are swapped" if swap else likely
             likely = "avg_queue and p99_wait_ms are swapped" if close(row.queue, right) else likely
             lab.wrong(NAME, f"p99_wait_ms at rps={row.rps}", row.wait.text, f"{right:.3f}", WAIT_RULE, likely)
             return None
-    averages = [name for name in run[RATES[0]].queues if name != RUNNING]
-    average = max(averages, key=lambda name: sum(near(row.queue, run[row.rps].queues[name]) for row in rows))
-    for row in rows:
         right = run[row.rps].queues[average]
         if not near(row.queue, right):
             likely = queue_mistake(row.queue, run[row.rps].queues)
             lab.wrong(NAME, f"avg_queue at rps={row.rps}", row.queue.text, f"{right:.3f} ({average})", QUEUE_RULE, likely)
             return None
-    guess = Guess(server, kind, (statistic,), average)
     of = "" if kind == EVEN else f" of {len(draws)} draws, pooled" if len(draws) > 1 else f" of seed {draws[0][0]}"
-    recognised(lab, guess, of=of)
-    if name == "p99, int(0.99 * n)" and len(draws) == 1 and lab.replays.n <= 100:
+    words = f"; {ENDS[end]}" * (end != "starts") + f"; {name}" * (name != "p99")
+    lab.say(NAME, f"{server}; {kind}{of}; the mean queue {average}{words}")
+    if "int" in name and len(draws) == 1 and lab.replays.n <= 100:
         lab.note(NAME, f"p99_wait_ms is sorted(waits)[int(0.99 * n)], which of {lab.replays.n} waits is the maximum")
-    return guess
+    return Guess(server, kind, (statistic,), average)
 
 
 def unit(number, least, most):
@@ -241,130 +206,57 @@ def unit(number, least, most):
 def queue_mistake(number, queues):
     if number.value == 0:
         return "no queue was counted"
-    for name, value in queues.items():
-        if close(number, value / 2):
-            return f"half of the queue {name}"
-        if name == RUNNING and close(number, value):
-            return "the queue counts those that run, too"
-    return "the mean of another run, or an average of waits"
+    if any(close(number, value / 2) for value in queues.values()):
+        return "half of the queue"
+    running = close(number, queues[RUNNING])
+    return "the queue counts those that run, too" if running else "the mean of another run, or an average of waits"
 
 
 # --- by the range of many runs ------------------------------------------------------------------------------------
 
 
-def wait_range(lab, guess, rps):
-    """What may stand in p99_wait_ms, from the shortest to the longest of all runs, widened."""
-    key = ("wait range", guess._replace(queue=None), rps)
-    return lab.replays.remember(key, compute_wait_range, lab, guess, rps)
+def ranges(lab, guess, rps):
+    """(least and most p99, least and most avg_queue, least and most avg_queue / p99) of all runs, widened."""
+    return lab.replays.remember(("ranges", guess, rps), compute_ranges, lab, guess, rps)
 
 
-def compute_wait_range(lab, guess, rps):
-    found = samples(lab.replays, guess.server, guess.kind, rps)
-    values = [one.waits[statistic] for one in found for statistic in guess.statistics]
-    least, most = min(values), max(values)
-    if least > LONG_MS:
-        return least / 1.3, most * 1.3
-    if guess.kind == EVEN:  # when the first request comes, and rounding errors, decide
-        return 0, max(4 * most, guess.server.reading.step_us / 1000)
-    return least / (1.15 if most < 1.2 * least else 2), max(4 * most, 100 if len(guess.statistics) > 1 else 0)
-
-
-def queue_range(lab, guess, row):
-    """What may stand in avg_queue beside this wait: Little's law ties them, so long waits tell it closely."""
-    key = ("queue range", guess, row.rps)
-    ratios, queues, long = lab.replays.remember(key, compute_queue_range, lab, guess, row.rps)
-    if float(row.wait.value) > LONG_MS and ratios:
-        margin = 1.3 if long else 2
-        return ratios[0] / margin * float(row.wait.low), ratios[1] * margin * float(row.wait.high)
-    reading = guess.server.reading
-    a_step = row.rps * reading.step_us / 1e6 if reading.prefill != OWN_SLOT else 0.01
-    return (queues[0] / 2 if guess.kind == POISSON and queues[0] > 0.1 else 0), max(4 * queues[1], a_step)
-
-
-def compute_queue_range(lab, guess, rps):
-    found = samples(lab.replays, guess.server, guess.kind, rps)
+def compute_ranges(lab, guess, rps):
+    found, reading = samples(lab.replays, guess.server, guess.kind, rps), guess.server.reading
     pairs = [(one.queues[guess.queue], one.waits[statistic]) for one in found for statistic in guess.statistics]
-    ratios = [queue / wait for queue, wait in pairs if wait > LONG_MS / 4]
-    queues = [queue for queue, _ in pairs]
-    return ratios and (min(ratios), max(ratios)), (min(queues), max(queues)), min(wait for _, wait in pairs) > LONG_MS
+    waits, queues = [wait for _, wait in pairs], [queue for queue, _ in pairs]
+    ratios = [queue / wait for queue, wait in pairs if wait > LONG_MS / 4] or [0, math.inf]
+    least, most = min(waits), max(waits)
+    long = least > LONG_MS
+    if long:
+        of_waits = least / 1.3, most * 1.3
+    elif guess.kind == EVEN:  # when the first request comes, and rounding errors, decide
+        of_waits = 0, max(4 * most, reading.step_us / 1000)
+    else:
+        of_waits = least / (1.15 if most < 1.2 * least else 2), max(4 * most, 100 if len(guess.statistics) > 3 else 0)
+    a_step = rps * reading.step_us / 1e6 if reading.prefill != OWN_SLOT else 0.01
+    of_queues = (min(queues) / 2 if guess.kind == POISSON and min(queues) > 0.1 else 0), max(4 * max(queues), a_step)
+    margin = 1.3 if long else 2
+    return of_waits, of_queues, (min(ratios) / margin, max(ratios) * margin)
+
+
+def misfit(lab, guess, row):
+    """(key, least, most) of the cell that does not fit, or None. Little's law ties avg_queue to a long wait."""
+    of_waits, of_queues, ratios = ranges(lab, guess, row.rps)
+    if not inside(row.wait, of_waits):
+        return "p99_wait_ms", *of_waits
+    if row.wait.value > LONG_MS and ratios[1] < math.inf:
+        of_queues = ratios[0] * float(row.wait.low), ratios[1] * float(row.wait.high)
+    return None if inside(row.queue, of_queues) else ("avg_queue", *of_queues)
 
 
 def inside(number, bounds):
     return float(number.high) >= bounds[0] - SLACK / 2 and float(number.low) <= bounds[1] + SLACK / 2
 
 
-def misfits(lab, guess, rows):
-    """[(row, key, bounds)] of the cells that do not fit. Beside a wrong wait, the queue is not looked at."""
-    found = []
-    for row in rows[::-1]:  # the highest rate tells most
-        for key, number, bounds_of in (("p99_wait_ms", row.wait, wait_range), ("avg_queue", row.queue, queue_range)):
-            bounds = bounds_of(lab, guess, row.rps if key == "p99_wait_ms" else row)
-            if not inside(number, bounds):
-                found.append((row, key, bounds))
-                break
-    return found[::-1]
-
-
-def fits(lab, guess, rows):
-    return not any(misfits(lab, guess, [row]) for row in rows[::-1])
-
-
-def weight(found):
-    """Many wrong cells weigh more than few; wrong waits first, since the queue hangs on them."""
-    return sum(10 if key == "p99_wait_ms" else 1 for _, key, _ in found)
-
-
-def guesses(servers, names=tuple(P99S), averages=None):
-    """Every Guess with these servers, the plainest first."""
-    averages = averages or AVERAGES
-    statistics = tuple((end, name) for end in ENDS for name in names)
-    return [Guess(server, kind, statistics, one) for server in servers for kind in (EVEN, POISSON) for one in averages]
-
-
-def explained(lab, rows, choice):
-    """The first Guess that every cell fits; None if there is none."""
-    return next((guess for guess in choice if fits(lab, guess, rows)), None)
-
-
-def grade_by_range(lab, rows, same, longer, plain):
-    """The Guess that fits best, if any does."""
-    choice, likely = guesses(same) + guesses(longer), ""
-    fitting = [guess for guess in choice if fits(lab, guess, rows)]
-    if not fitting:
-        likely = other_unit(lab, rows, same) or other_statistic(lab, rows, same)
-    if not fitting and not likely:
-        choice = guesses(plain)
-        fitting = [guess for guess in choice if fits(lab, guess, rows)]
-    if fitting:
-        best = min(fitting, key=lambda guess: distance(lab, guess, rows))
-        recognised(lab, best, "most like ", " of an unknown draw, so judged by range: a p95 would pass")
-        return best
-    likely = likely or cause(lab, rows, plain)
-    guess = min(choice, key=lambda guess: weight(misfits(lab, guess, rows)))
-    row, key, (least, most) = misfits(lab, guess, rows)[-1 if likely else 0]
-    number, rule = (row.wait, WAIT_RULE) if key == "p99_wait_ms" else (row.queue, QUEUE_RULE)
-    if not likely and key == "p99_wait_ms":
-        likely = unit(number, least, most)
-        likely = likely or "another number of slots, another cost of a step, or other requests than REQUESTS"
-    elif not likely:
-        likely = "no queue was counted" if number.value == 0 else "an average of something else, or of another run"
-    expected = f"{least:.3f} to {most:.3f} ({guess.server}; {guess.kind})"
-    lab.wrong(NAME, f"{key} at rps={row.rps}", number.text, expected, rule, likely)
-    return None
-
-
-def longer_servers(lab, rows, servers):
-    """The servers with a list that is played so often that the p99 at the highest rate grows to what is written."""
-    found = {}
-    for server in servers:
-        one, two = (
-            samples(lab.replays, server._replace(lists=lists), EVEN, RATES[-1])[0].waits["starts", "p99"] for lists in (1, 2)
-        )
-        often = round(1 + (float(rows[-1].wait.value) - one) / (two - one)) if two > one else 1
-        for lists in (often, often + 1, often - 1):
-            if 1 < lists <= MOST_PLAYED // lab.replays.n:
-                found[server._replace(lists=lists)] = None
-    return list(found)
+def fitting(lab, rows, choice):
+    """The nearest Guess that every cell fits; None if there is none. The highest rate tells most, and comes first."""
+    found = [guess for guess in choice if not any(misfit(lab, guess, row) for row in rows[::-1])]
+    return min(found, key=lambda guess: distance(lab, guess, rows), default=None)
 
 
 def distance(lab, guess, rows):
@@ -380,52 +272,76 @@ def distance(lab, guess, rows):
     )
 
 
-def other_statistic(lab, rows, servers):
-    """"the mean of the waits, not their p99", if that explains every row; else an empty text."""
-    others = [guess for name in ("mean", "median") for guess in guesses(servers, (name,))]
-    others = [guess for guess in others if fits(lab, guess, rows)]
-    if not others:
-        return ""
-    nearest = min(others, key=lambda guess: distance(lab, guess, rows))
-    return f"the {nearest.statistics[0][1]} of the waits, not their p99"
+def grade_by_range(lab, rows, same, longer, plain):
+    """The Guess that fits best, if any does."""
+    best, likely = fitting(lab, rows, guesses(same) + guesses(longer)), ""
+    if not best:
+        servers = same + longer_servers(lab, rows, same, "mean")
+        found = [(words, changed, fitting(lab, changed, choice)) for words, changed, choice in causes(rows, servers)[:4]]
+        found = [(distance(lab, guess, changed), words) for words, changed, guess in found if guess]
+        likely = min(found)[1] if found else ""
+    if not best and not likely:
+        best = fitting(lab, rows, guesses(plain))
+    if best:
+        of = f"{POISSON} of an unknown draw, so judged by range: a p95 would pass" if best.kind == POISSON else EVEN
+        lab.say(NAME, f"most like {best.server}; {of}; the mean queue {best.queue}")
+        return best
+    if not likely:
+        choice = dict.fromkeys(same + plain)
+        likely = next((words for words, changed, choice in causes(rows, choice) if fitting(lab, changed, choice)), "")
+    blame(lab, rows, guesses(same + plain), likely)
+    return None
 
 
-def cause(lab, rows, servers):
-    """The name of the known mistake that explains every row; an empty text if there is none."""
-    likely = other_statistic(lab, rows, servers)
-    if likely:
-        return likely
-    ordered = sorted(rows, key=lambda row: row.wait.value)
-    if explained(lab, [row._replace(wait=other.wait) for row, other in zip(rows, ordered)], guesses(servers)):
-        return "the waits of two rows are swapped: they rise with the rate"
+def blame(lab, rows, choice, likely):
+    """Say which cell is wrong, by the Guess of which the fewest are; waits weigh more, since the queue hangs on them."""
+    found = [[(row, *misfit(lab, guess, row)) for row in rows if misfit(lab, guess, row)] for guess in choice]
+    wrong = min(found, key=lambda cells: sum(10 if cell[1] == "p99_wait_ms" else 1 for cell in cells))
+    guess = choice[found.index(wrong)]
+    row, key, least, most = wrong[-1 if likely else 0]
+    number, rule = (row.wait, WAIT_RULE) if key == "p99_wait_ms" else (row.queue, QUEUE_RULE)
+    if not likely and key == "p99_wait_ms" and len(wrong) == 1:
+        likely = unit(number, least, most)
+    elif not likely and number.value == 0:
+        likely = "no queue was counted"
+    lab.wrong(NAME, f"{key} at rps={row.rps}", number.text, f"{least:.3f} to {most:.3f} ({guess.server})", rule, likely or UNKNOWN)
+
+
+def longer_servers(lab, rows, servers, statistic="p99"):
+    """The servers with a list that is played so often that this statistic at the highest rate grows to what is written."""
+    found = {}
+    for server in servers:
+        one, two = (
+            samples(lab.replays, server._replace(lists=lists), EVEN, RATES[-1])[0].waits["starts", statistic] for lists in (1, 2)
+        )
+        often = round(1 + (float(rows[-1].wait.value) - one) / (two - one)) if two > one else 1
+        for lists in (often, often + 1, often - 1):
+            if 1 < lists <= MOST_PLAYED // lab.replays.n:
+                found[server._replace(lists=lists)] = None
+    return list(found)
+
+
+def causes(rows, servers):
+    """[(mistake, the rows without it, the Guesses that one of must fit them)], units and statistics first."""
+    seconds = [row._replace(wait=times(row.wait, 1000)) for row in rows]
+    microseconds = [row._replace(wait=times(row.wait, Fraction(1, 1000))) for row in rows]
+    ordered = [row._replace(wait=other.wait) for row, other in zip(rows, sorted(rows, key=lambda row: row.wait.value))]
     crossed = [row._replace(queue=row.wait, wait=row.queue) for row in rows]
-    if explained(lab, crossed, guesses(servers)):
-        return "avg_queue and p99_wait_ms are swapped"
-    if explained(lab, rows, guesses(servers, averages=[RUNNING])):
-        return "the queue counts those that run, too"
-    if explained(lab, [row._replace(queue=times(row.queue, 2)) for row in rows], guesses(servers)):
-        return "half of the mean queue"
-    for server, words in MISTAKEN:
-        if explained(lab, rows, guesses([server])):
-            return words
-    return other_unit(lab, rows, servers)
-
-
-def other_unit(lab, rows, servers):
-    for factor, words in ((Fraction(1000), "in seconds"), (Fraction(1, 1000), "in microseconds")):
-        scaled = [row._replace(wait=times(row.wait, factor)) for row in rows]
-        if explained(lab, scaled, guesses(servers)):
-            return f"the waits are {words}, not in milliseconds"
-    return ""
+    doubled = [row._replace(queue=times(row.queue, 2)) for row in rows]
+    right = guesses(servers)
+    return [
+        ("the waits are in seconds, not in milliseconds", seconds, right),
+        ("the waits are in microseconds, not in milliseconds", microseconds, right),
+        ("the mean of the waits, not their p99", rows, guesses(servers, ("mean",))),
+        ("the median of the waits, not their p99", rows, guesses(servers, ("median",))),
+        ("the waits of two rows are swapped: they rise with the rate", ordered, right),
+        ("avg_queue and p99_wait_ms are swapped", crossed, right),
+        ("the queue counts those that run, too", rows, guesses(servers, averages=[RUNNING])),
+        ("half of the mean queue", doubled, right),
+        *((words, rows, guesses([server._replace(slots=slots, static=static) for server in servers if server.slots == 32]))
+          for slots, static, words in MISTAKEN),
+    ]
 
 
 def times(number, factor):
     return as_written(number.text, number.value * factor, number.unit * factor)
-
-
-def recognised(lab, guess, like="", of=""):
-    words = f"{like}{guess.server}; {guess.kind}{of * (guess.kind == POISSON)}; the mean queue {guess.queue}"
-    if len(guess.statistics) == 1:
-        (end, name), = guess.statistics
-        words += f"; {ENDS[end]}" * (end != "starts") + f"; {name}" * (name != "p99")
-    lab.say(NAME, words)

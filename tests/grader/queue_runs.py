@@ -1,8 +1,8 @@
 """Which waits and which queue does a solution of step 6 find? Permitted servers on plausible arrivals.
 
-    Server(Reading(), 32)                       who serves: a reading with so many slots
-    runs(replays, server, POISSON, (7,), 40)    the Runs of these draws at 40 requests per second
-    sample(runs, 40)                            what may stand in the row: waits and queues by name
+    Server(Reading(), 32)                            who serves: a reading with so many slots
+    runs_of(replays, server, POISSON, draws, 40)     the Runs of these draws at 40 requests per second
+    sample(runs, 40)                                 what may stand in the row: waits and queues by name
 """
 
 from bisect import bisect_right
@@ -15,10 +15,11 @@ from readings import INSIDE, PREFILLS, Reading, interpolated, nearest_rank, next
 RATES = (5, 10, 20, 40)
 SLOTS_PERMITTED = (32, 16)  # the limit of step 5, or the batch size of steps 1 to 4: step 6 names none
 EVEN, POISSON = "evenly spaced arrivals", "Poisson arrivals"
-POOLED = tuple(range(20))  # random.Random(s) for these s
+POOLED = tuple((seed, False) for seed in range(20))  # draws of random.Random(seed)
 SEEDS = (*range(10), 42, 77, 99, 100, 123, 1234, 12345, 1337, 2024, 2025, 2026)
 ENDS = {"starts": "", "prefilled": "the wait ends with the own prefill", "firsts": "the wait ends with the first token"}
 P99S = {"p99": interpolated, "p99, nearest rank": nearest_rank, "p99, int(0.99 * n)": next_rank}
+AVERAGES = "over the whole time", "while requests arrive", "as rate x mean wait", "of those left waiting at each step"
 RUNNING = "waiting and running"
 
 
@@ -38,8 +39,17 @@ def plain_servers(step_us):
     return [Server(Reading(INSIDE, prefill, step_us), slots) for slots in SLOTS_PERMITTED for prefill in PREFILLS]
 
 
+def draws_of(server, kind):
+    """Tuples of draws, whose waits are pooled. A draw: a seed, and whether the rates go on with its random numbers."""
+    if kind == EVEN:
+        return [(None,)]
+    if server.lists > 1:
+        return [((seed, False),) for seed in (0, 1, 42)]
+    return [((seed, goes_on),) for goes_on in (False, True) for seed in SEEDS] + [POOLED[:n] for n in (5, 10, 20)]
+
+
 def arrivals_of(kind, draw, n, rps):
-    """Arrival times in us. draw: a seed, and whether the four rates go on with the same random numbers."""
+    """Arrival times in us."""
     if kind == EVEN:
         return [1_000_000 * i / rps for i in range(n)]
     seed, goes_on = draw
@@ -48,15 +58,42 @@ def arrivals_of(kind, draw, n, rps):
     return [1_000_000 * at / rps for at in accumulate(gaps)]
 
 
+def runs_of(replays, server, kind, draws, rps):
+    keys = [(server, kind, draw, rps) for draw in draws]
+    return [replays.remember(key, one_run, replays, *key) for key in keys]
+
+
 def one_run(replays, server, kind, draw, rps):
     columns = [server.lists * column for column in replays.requests]
-    arrivals = replays.remember(("arrivals", kind, draw, len(columns[0]), rps), arrivals_of, kind, draw, len(columns[0]), rps)
+    key = (kind, draw, len(columns[0]), rps)
+    arrivals = replays.remember(("arrivals", *key), arrivals_of, *key)
     return replay(columns, server.reading, server.slots, server.static, arrivals)
 
 
-def run_of(replays, server, kind, draw, rps):
-    key = (server, kind, draw, rps)
-    return replays.remember(key, one_run, replays, server, kind, draw, rps)
+def waits_of(runs):
+    """{(end, statistic): ms}"""
+    found = {}
+    for end in ENDS:
+        ms = sorted((at - arrival) / 1000 for run in runs for at, arrival in zip(getattr(run, end), run.arrivals))
+        for percent in (99, 95, 90):
+            words = {name: name.replace("99", str(percent)) for name in P99S}
+            found |= {(end, words[name]): float(percentile(ms, percent)) for name, percentile in P99S.items()}
+        found |= {(end, "median"): float(interpolated(ms, 50)), (end, "mean"): sum(ms) / len(ms), (end, "maximum"): ms[-1]}
+    return found
+
+
+def index_of(replays, server):
+    """[(value at 40/s, kind, draws, (end, statistic))], sorted."""
+    return replays.remember(("index", server), compute_index, replays, server)
+
+
+def compute_index(replays, server):
+    found = []
+    for kind in (EVEN, POISSON):
+        for draws in draws_of(server, kind):
+            waits = waits_of(runs_of(replays, server, kind, draws, RATES[-1]))
+            found += [(value, kind, draws, statistic) for statistic, value in waits.items()]
+    return sorted(found, key=lambda entry: entry[0])
 
 
 class Sample(NamedTuple):
@@ -66,35 +103,16 @@ class Sample(NamedTuple):
     queues: dict  # average: of the queue
 
 
-def waits_ms(runs, end):
-    return sorted((at - arrival) / 1000 for run in runs for at, arrival in zip(getattr(run, end), run.arrivals))
-
-
-def statistics_of(waits):
-    """{name: value} of sorted waits."""
-    n = len(waits)
-    found = {name: float(percentile(waits)) for name, percentile in P99S.items()}
-    found |= {"p95": float(interpolated(waits, 95)), "p95, nearest rank": nearest_rank(waits, 95)}
-    found |= {"p90": float(interpolated(waits, 90)), "median": float(interpolated(waits, 50))}
-    return found | {"mean": sum(waits) / n, "maximum": waits[-1]}
-
-
-def sample(runs, rps, outputs, step_us):
+def sample(runs, rps):
     """The Sample of one run, or of several whose waits are pooled."""
-    of_ends = {end: waits_ms(runs, end) for end in ENDS}
-    waits = {(end, name): value for end, ms in of_ends.items() for name, value in statistics_of(ms).items()}
-    n, span, total = len(of_ends["starts"]), sum(run.span for run in runs), 1000 * sum(of_ends["starts"])
-    arriving = sum(run.arrivals[-1] for run in runs)
+    n, span = sum(len(run.starts) for run in runs), sum(run.span for run in runs)
+    total = sum(map(sum, (run.starts for run in runs))) - sum(map(sum, (run.arrivals for run in runs)))
     inside = sum(min(at, run.arrivals[-1]) - arrival for run in runs for at, arrival in zip(run.starts, run.arrivals))
-    queues = {
-        "over the whole time": total / span,
-        "while requests arrive": max(inside, 0) / arriving if arriving else 0,
-        "as rate x mean wait": rps * total / n / 1e6,
-        "as arriving requests see it": sum(map(seen, runs)) / n,
-        "of those left waiting at each step": sum(map(left, runs)) / sum(run.passes for run in runs),
-        RUNNING: (total + step_us * sum(outputs) * len(runs)) / span,
-    }
-    return Sample(waits, queues)
+    averages = total / span, inside / (sum(run.arrivals[-1] for run in runs) or 1), rps * total / n / 1e6
+    queues = dict(zip(AVERAGES, (*averages, sum(map(left, runs)) / sum(run.passes for run in runs))))
+    queues["as arriving requests see it"] = sum(map(seen, runs)) / n
+    queues[RUNNING] = (total + sum(run.held for run in runs)) / span
+    return Sample(waits_of(runs), queues)
 
 
 def seen(run):
@@ -114,8 +132,6 @@ def samples(replays, server, kind, rps):
 
 
 def compute_samples(replays, server, kind, rps):
-    draws = [(seed, False) for seed in (POOLED if server.lists < 6 else POOLED[:5])] if kind == POISSON else [None]
-    runs = [run_of(replays, server, kind, draw, rps) for draw in draws]
-    pools = [[run] for run in runs] + ([runs] if kind == POISSON else [])
-    outputs = server.lists * replays.outputs
-    return [sample(pool, rps, outputs, server.reading.step_us) for pool in pools]
+    draws = (None,) if kind == EVEN else POOLED if server.lists < 6 else POOLED[:5]
+    runs = runs_of(replays, server, kind, draws, rps)
+    return [sample([run], rps) for run in runs] + ([sample(runs, rps)] if kind == POISSON else [])

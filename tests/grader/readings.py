@@ -70,6 +70,7 @@ class Run(NamedTuple):
     groups: int  # how often requests were admitted
     span: int  # from time 0 to the last finish
     idle: int  # of it, while nothing ran
+    held: int  # the decode time of all requests
     peak: int  # the most sequences in one iteration
     arrivals: list
     starts: list  # the start of the iteration that admits the request
@@ -117,7 +118,7 @@ def replay(requests, reading, slots, static=False, arrivals=None):
         now, passes = now + jump * step_us, passes + jump
         while running and running[0] <= passes:
             heappop(running)
-    return Run(passes, groups * own, now, idle, peak, arrivals, starts, prefilled, together, firsts)
+    return Run(passes, groups * own, now, idle, step_us * sum(outputs), peak, arrivals, starts, prefilled, together, firsts)
 
 
 def prefill_ends(prompts, prefill, now):

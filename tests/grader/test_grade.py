@@ -151,7 +151,7 @@ def test_another_way_to_write_it_passes(right, tmp_path, change):
     ("static.txt", "total", "batch_size=16 total", "static.txt: further keys, not looked at: 'batch_size'."),
     ("queue.csv", "rps,", "rps,rps_again,", ""),
     ("static.txt", "0.2502", "0.2836", "slot_util counts only as many slots for the last batch as it has requests"),
-    ("maxseqs.txt", "=32\n", "=27\n", "with all of them there at the start it is 32"),
+    ("maxseqs.txt", "=32\n", "=27\n", "with all requests there at the start it is 32"),
     ("queue.csv", "1225.982", "418.9", ""),
 ])
 def test_what_is_accepted_is_said(right, tmp_path, file, old, new, said):
@@ -188,7 +188,7 @@ continuous.txt | 1833 | 1261 | slots were taken as always full
 continuous.txt | 0.6874 | 1.0000 | slots were taken as always full
 continuous.txt | 1231.32 | 6.1074 | requests per second
 continuous.txt | 1231.32 | nan | NaN or infinity
-compare.txt | 480.05 continuous_tps=1231.32 speedup=2.565 | 1231.32 continuous_tps=480.05 speedup=0.390 | are swapped
+compare.txt | 480.05 continuous_tps=1231.32 speedup=2.565 | 1231.32 continuous_tps=480.05 speedup=0.390 | that is continuous batching; that is static batching
 compare.txt | 1231.32 speedup=2.565 | 480.05 speedup=1.000 | that is static batching; the exercise wants speedup >= 1.8
 compare.txt | 2.565 | 2.400 | it is from another run than they are
 compare.txt | 2.565 | 0.390 | the ratio is upside down
