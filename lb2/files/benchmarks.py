@@ -89,8 +89,8 @@ def bench_of(path, name, found, run):
                         "a closed loop.")
     if starts_s and limit and not clients and most_under_way(starts_s, latencies_s) >= limit:
         if over_limit(starts_s, latencies_s, limit):
-            raise BadInput(f"{path}: by its start_times, more requests were under way than max_concurrency={limit} lets "
-                           "through")
+            raise BadInput(f"{path}: by its start_times, more requests were under way than max_concurrency={limit} "
+                           "lets through")
         oddities.append(f"The client's limit of {limit} was reached: some requests were sent later than they were due.")
     lumped = sum(len(gaps) != output - 1 for output, gaps in zip(outputs, itls_s))
     if lumped:

@@ -61,7 +61,7 @@ class Found(NamedTuple):
 def load_trace(path, first=None, time_unit=None, timed=True, columns=None):
     """The Trace in a request file of any source. Raises BadInput or OSError.
 
-    first: take so many requests only. time_unit: s, ms, us or ns, for files that do not settle it. timed:
+    first: take so many requests only. time_unit: s or ms, for files that do not settle it. timed:
     are the arrivals needed? If not, nobody is asked for their unit. columns: what --columns says.
     """
     found = recognised(path, read_text(path), columns)
@@ -366,7 +366,7 @@ def settled(path, found, rows, block_tokens=None, time_unit=None, timed=True):
         return source, source.unit or "s"  # no unit changes anything
     if timed:
         raise BadInput(f"{path}: {source.arrival}: nothing in the file settles its unit: say --time-unit ms or "
-                       "--time-unit s (or us, or ns)")
+                       "--time-unit s")
     return source, None
 
 

@@ -40,7 +40,7 @@ def arguments(docstring, out=LAB):
 
 def add_time_unit(parser):
     """Give a script that runs arrivals --time-unit, for files that do not settle it."""
-    parser.add_argument("--time-unit", type=time_unit, metavar="{s,ms,us,ns}",
+    parser.add_argument("--time-unit", type=time_unit, metavar="{ms,s}",
                         help="unit of the arrivals, for a file that does not settle it (default: ask)")
 
 
@@ -52,9 +52,9 @@ def add_columns(parser):
 
 
 def time_unit(text):
-    """argparse type: a unit. (Its own choices would repeat a text of any length.)"""
-    if text not in ("s", "ms", "us", "ns"):
-        raise BadInput(f"expected s, ms, us or ns, found {text[:40]!r}")
+    """argparse type: ms or s. (Its own choices would repeat a text of any length.)"""
+    if text not in ("ms", "s"):
+        raise BadInput(f"expected ms or s, found {text[:40]!r}")
     return text
 
 
