@@ -22,7 +22,7 @@ Left out: prefix caching, speculative decoding, several replicas, and that a mac
 from pathlib import Path
 
 from common import BadInput, count, progress, run, save, say, table
-from running.options import aligned, file_to_read, parser_of
+from running.options import aligned, parser_of
 from files.costs import Server, load_costs, load_server
 from planning.engine import LEAST_KV_TOKENS
 from calibration.gaps import BUDGET
@@ -66,7 +66,7 @@ def parser():
     parser.add_argument("--calibrate", nargs="+", type=Path, default=[], metavar="BENCH.json",
                         help="runs to fit the costs to (default: the recorded servers)")
     parser.add_argument("--predict", nargs="+", type=Path, default=[], metavar="BENCH.json", help="runs to predict")
-    parser.add_argument("--costs", type=file_to_read, metavar="FILE",
+    parser.add_argument("--costs", type=Path, metavar="FILE",
                         help="costs.txt of the server, instead of --calibrate")
     parser.add_argument("--max-num-seqs", type=count, metavar="N",
                         help=f"the server's (default: the recorded one's, or the costs file's, or {MAX_NUM_SEQS})")

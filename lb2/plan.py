@@ -24,7 +24,7 @@ import math
 from argparse import ArgumentTypeError
 
 from common import BadInput, count, number, run, save, say
-from running.options import add_time_unit, arguments, whole
+from running.options import add_columns, add_time_unit, arguments, whole
 from files.costs import load_costs, load_server
 from drawing.plan import draw_plan
 from planning.answers import Asked, answers
@@ -58,6 +58,7 @@ def percentile(text):
 def parser():
     parser = arguments(__doc__)
     add_time_unit(parser)
+    add_columns(parser)
     for name, default, words in (("ttft", 200.0, "time to first token"), ("tpot", 50.0, "time per output token"),
                                  ("e2e", math.inf, "time to the last token"), ("itl", math.inf, "time between tokens")):
         shown = "none" if default == math.inf else f"{default:g}"
@@ -116,7 +117,7 @@ def main():
     args = parser().parse_args()
     described = load_server(args.costs)
     server, limits = server_of(args, described)
-    trace = load_trace(args.requests, args.first, args.time_unit)
+    trace = load_trace(args.requests, args.first, args.time_unit, columns=args.columns)
     traffic, grid = traffic_of(args, trace)
     own = own_rps(traffic.arrivals_us)
     if args.replicas and not (own or args.rps):

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 
 from common import Requests, count, percentile, run, save
-from running.options import add_time_unit
+from running.options import add_columns, add_time_unit
 from files.source_table import table_of_sources
 from files.sources import load_trace
 
@@ -76,6 +76,7 @@ def main():
     parser.add_argument("--convert", type=Path, metavar="OUT.json", help="write the requests in the lab's own format")
     parser.add_argument("--sources", action="store_true", help="print the table of known sources, in Markdown")
     add_time_unit(parser)
+    add_columns(parser)
     args = parser.parse_args()
     if bool(args.files) == args.sources:
         parser.error("expected one or more FILEs, or --sources")
@@ -84,7 +85,7 @@ def main():
     if args.sources:
         print(table_of_sources(), end="")
     for path in args.files:
-        trace = load_trace(path, args.first, args.time_unit)
+        trace = load_trace(path, args.first, args.time_unit, columns=args.columns)
         if args.convert:
             save(args.convert.parent, {args.convert.name: own_format(trace)})
         print(f"{path.name}: {trace}")

@@ -16,6 +16,7 @@ UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000, "date": 1_00
 EPOCH_S = (946_684_800, 4_102_444_800)  # the years 2000 to 2099, in seconds since 1970
 GRID_US = 10_000  # arrivals that are multiples of so much or more were rounded, if some are equal
 ENDLESS_RPS = 1e6  # a request rate from here on means: send at once
+SURELY = 0.99  # of a latency: the clock of the client may be off by the rest
 BUSY = 0.8  # of a closed loop's clients: the share that has a request under way, at least
 AT_ONCE = 0.1  # of the longest latency: the time in which clients send their first requests, at most
 
@@ -127,3 +128,8 @@ def most_under_way(starts, latencies):
     """The largest number of requests that were under way at one moment."""
     ends = [(start + latency, -1) for start, latency in zip(starts, latencies)]
     return max(accumulate(change for _, change in sorted([*ends, *((start, 1) for start in starts)])))
+
+
+def over_limit(starts, latencies, limit):
+    """Would more requests have been under way than a client's limit lets through? Then the times are not right."""
+    return most_under_way(starts, [SURELY * latency for latency in latencies]) > limit

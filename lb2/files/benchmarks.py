@@ -14,9 +14,10 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from common import BadInput
-from files.arrivals import ENDLESS_RPS, UNITS, closed_loop_clients, is_number, limits_of, most_under_way
+from files.arrivals import (ENDLESS_RPS, UNITS, closed_loop_clients, is_number, limits_of, most_under_way,
+                            over_limit)
 from files.inputs import counted, read_text, shown
-from files.sources import left_out_words, recognised, rows_in
+from files.sources import left_out_words, recognised, rows_in, settled
 
 ROLE_CHUNK_S = 1e-3  # an empty chunk with the role comes before the first token, by some microseconds
 MOST_S = 1e9  # a duration. More is another unit
@@ -37,32 +38,41 @@ class Bench(NamedTuple):
     max_concurrency: int  # most requests that the client let be under way; None: no limit
     failed: int  # requests left out, because they failed
     oddities: list  # sentences for the reader
+    cached_tokens: list = None  # of each prompt, those that the server found in its cache; None: it does not say
+    accepted: float = None  # tokens that a step of speculative decoding brings, as the file says
 
 
-def load_benches(path, columns=None):
-    """The runs in a benchmark's result, in the file's order. Raises BadInput or OSError."""
+def load_benches(path, columns=None, means=False):
+    """The runs in a benchmark's result, in the file's order. Raises BadInput or OSError.
+
+    columns: what --columns says. means: is a mean time between the tokens of each request enough?
+    """
     found = recognised(path, read_text(path), columns)
     source = found.sources[0]
-    if not source.gaps:
+    if not source.gaps and not (means and source.ttft and (source.mean or source.latency)):
         has = f"only {source.mean}, a mean for each request" if source.mean else "no times of tokens"
         raise BadInput(f"{path}: it holds {has} ({source.name}). A fit needs the TTFT and every gap between tokens")
     name = bench_name(path)
     n = len(found.runs)
     names = [name] if n == 1 else [f"{name}-{number}" for number in range(1, n + 1)]
-    return [bench_of(place, name, source, run) for name, (place, run) in zip(names, found.runs)]
+    return [bench_of(place, name, found, run) for name, (place, run) in zip(names, found.runs)]
 
 
-def bench_of(path, name, source, run):
+def bench_of(path, name, found, run):
     """The Bench of one run."""
-    rows = rows_in(path, source, run, measured=True)
-    requests, silent = measured_requests(path, source, rows)
+    rows = rows_in(path, found.sources[0], run, measured=True)
+    source, unit = settled(path, found, rows)
+    if rows.prompts and not any(rows.ttfts) and not source.clock:
+        raise BadInput(f"{path}: there are no times of tokens in it ({source.name}): run the benchmark "
+                       "with --streaming")
+    requests, silent = measured_requests(path, source, rows, UNITS[unit])
     if not requests:
         nothing = f"{path}: no request in it has an output token"
         raise BadInput("; ".join([nothing, *left_out_words(rows.left_out, source)]))
     if rows.times:
         requests.sort(key=lambda request: request[0])
-    starts, prompts, outputs, ttfts_s, itls_s = (list(column) for column in zip(*requests))
-    starts_s = [(start - starts[0]) / UNITS[source.unit] for start in starts] if rows.times else None
+    starts, prompts, outputs, ttfts_s, itls_s, cached = (list(column) for column in zip(*requests))
+    starts_s = [(start - starts[0]) / UNITS[unit] for start in starts] if rows.times else None
     latencies_s = [ttft + fsum(gaps) for ttft, gaps in zip(ttfts_s, itls_s)]
     limit, rate, duration_s = limits_of(run)
     if isinstance(run, dict):
@@ -78,20 +88,30 @@ def bench_of(path, name, source, run):
         oddities.append(f"The client asked for {rate:g} requests/s, and its limit of {limit} let fewer through: it was "
                         "a closed loop.")
     if starts_s and limit and not clients and most_under_way(starts_s, latencies_s) >= limit:
+        if over_limit(starts_s, latencies_s, limit):
+            raise BadInput(f"{path}: by its start_times, more requests were under way than max_concurrency={limit} "
+                           "lets through")
         oddities.append(f"The client's limit of {limit} was reached: some requests were sent later than they were due.")
     lumped = sum(len(gaps) != output - 1 for output, gaps in zip(outputs, itls_s))
     if lumped:
         oddities.append(f"{lumped} of {counted(len(outputs), 'request')} have other than output - 1 gaps: "
                         "their tokens did not come one at a time.")
     return Bench(name, prompts, outputs, starts_s, ttfts_s, itls_s, duration_s, clients, clients is not None, limit,
-                 len(rows.left_out), oddities)
+                 len(rows.left_out), oddities, cached if any(cached) else None, accepted_in(run))
 
 
-def measured_requests(path, source, rows):
-    """([(start, prompt, output, TTFT in s, gaps in s), ...], how many completed without a token)."""
+def accepted_in(run):
+    """The tokens a step that a run with speculative decoding names; None: it names none."""
+    keys = ("spec_decode_acceptance_length", "accept_length") if isinstance(run, dict) else ()
+    return next((run[key] for key in keys if is_number(run.get(key)) and run[key] > 1), None)
+
+
+def measured_requests(path, source, rows, in_second):
+    """([(start, prompt, output, TTFT in s, gaps in s, cached tokens), ...], how many completed without a token)."""
     requests, silent = [], 0
     starts = rows.sent or rows.times or [None] * len(rows.prompts)
-    for start, prompt, output, ttft, gaps in zip(starts, rows.prompts, rows.outputs, rows.ttfts, rows.gaps):
+    columns = (starts, rows.prompts, rows.outputs, rows.ttfts, rows.gaps, rows.cached or [0] * len(starts))
+    for start, prompt, output, ttft, gaps, cached in zip(*columns):
         if not output:
             silent += 1
             continue
@@ -99,13 +119,15 @@ def measured_requests(path, source, rows):
         if source.clock:
             ttft, gaps = since(where, start, gaps)
         gaps = [] if gaps is None and output == 1 else gaps
-        in_second = UNITS[source.latency_unit]
+        unit = UNITS[source.latency_unit]
+        if not source.gaps and is_list_of_times([ttft, gaps]):  # a mean, or the whole latency
+            gaps = [gaps if source.mean else (gaps - ttft) / max(1, output - 1)] * (output - 1)
         if not is_list_of_times([ttft]) or not is_list_of_times(gaps):
             raise BadInput(f"{where}: expected a TTFT and a list of gaps between tokens, found {shown([ttft, gaps])}")
-        ttft, gaps = ttft / in_second, [gap / in_second for gap in gaps]
+        ttft, gaps = ttft / unit, [gap / unit for gap in gaps]
         if len(gaps) == output and gaps[0] < min(ROLE_CHUNK_S, median(gaps) / 10):
             ttft, gaps = ttft + gaps[0], gaps[1:]
-        requests.append((start, prompt, output, ttft, gaps))
+        requests.append((start, prompt, output, ttft, gaps, min(prompt - 1, max(0, int(cached)))))
     return requests, silent
 
 

@@ -12,6 +12,7 @@ status 2.
 import gzip
 import io
 import json
+import os
 import re
 import zlib
 from pathlib import Path
@@ -37,6 +38,15 @@ def read_bytes(path):
         raise BadInput(f"{path}: expected a file, found a folder") from None
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def refuse_twins(paths):
+    """The same file given twice would count twice. Raises BadInput."""
+    seen = {}
+    for path in filter(os.path.exists, paths):
+        first = seen.setdefault(read_bytes(path), path)
+        if first is not path:
+            raise BadInput(f"{path}: the same as {first}: expected each result once")
 
 
 def bounded(path, file):

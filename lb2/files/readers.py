@@ -31,8 +31,8 @@ EPOCH = datetime(1970, 1, 1)
 FINE = {"", "0", "200", "none", "null", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
         "[]"}  # what stands in a column of errors if there is none
 FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
-          "hashes", "ttft", "gaps")  # fields of a source that name a column
-NUMERIC = {"prompt", "output", "arrival", "sent", "queued", "end", "total", "ttft"}
+          "cached", "hashes", "ttft", "gaps", "mean", "latency")  # fields of a source that name a column
+NUMERIC = {"prompt", "output", "arrival", "sent", "queued", "end", "total", "ttft", "mean", "latency"}
 
 csv.field_size_limit(1 << 27)  # a gateway's log may hold whole prompts
 
@@ -47,6 +47,7 @@ class Rows(NamedTuple):
     latencies: list  # from when it was sent to its last token, in the same unit; None where unknown
     hashes: list  # its hash_ids, a list each
     sessions: list
+    cached: list  # tokens of its prompt that the server found in its cache
     ttfts: list  # as the file has them, as the next
     gaps: list  # times between its tokens
     left_out: list  # (rows before it, its time or None, why) of each request that is left out
@@ -313,9 +314,12 @@ def add_columns(rows, where, columns, source, measured):
         rows.hashes.extend([()] * n if hashes.count(None) == n else
                            (names_in(where, i, source, names) for i, names in enumerate(hashes)))
     rows.sessions.extend(columns.get("session") or ())
+    if any(cached := columns.get("cached") or missing) or rows.cached:
+        rows.cached.extend([0] * (len(rows.prompts) - n - len(rows.cached)))  # of the blocks before that had none
+        rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in cached)
     if measured:
         rows.ttfts.extend(columns.get("ttft") or missing)
-        rows.gaps.extend(columns.get("gaps") or missing)
+        rows.gaps.extend(columns.get("gaps") or columns.get("mean") or columns.get("latency") or missing)
 
 
 def counts(where, name, values, least=0):

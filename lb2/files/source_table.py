@@ -10,6 +10,7 @@ theirs. NO_REQUESTS tells files that hold no requests, and what to take in their
 from typing import NamedTuple
 
 from common import BadInput
+from files.arrivals import UNITS
 
 
 class Source(NamedTuple):
@@ -31,6 +32,7 @@ class Source(NamedTuple):
     cache: str = ""  # true: the gateway answered from its own cache
     only: tuple = ()  # a column, the value in it of the rows that count, and what the others are
     total: str = ""  # prompt and output together
+    cached: str = ""  # tokens of the prompt that the server found in its cache
     sent: str = ""  # when a request was sent, if that may be later than when it was due
     queued: str = ""  # how much later
     session: str = ""  # the turns of a session wait for each other
@@ -41,7 +43,8 @@ class Source(NamedTuple):
     ttft: str = ""
     gaps: str = ""  # a list of times between tokens; or, if `clock`, of the times at which tokens came
     clock: bool = False
-    latency_unit: str = ""  # of ttft and gaps
+    latency: str = ""  # from when it was sent to its last token
+    latency_unit: str = ""  # of ttft, gaps and latency
     mean: str = ""  # a mean time between tokens, where there are no gaps
     other: str = ""  # what else a reader of the table should know
 
@@ -57,7 +60,7 @@ SOURCES = (
            least=1, hashes="prefixes", block_tokens=None,
            other="or gap (seconds since the arrival before); prefixes: a list of [name, tokens], shortest first"),
     Source("vLLM", "runs", ("input_lens",), "input_lens", "output_lens", "start_times", "s", error="errors",
-           queued="queue_times", ttft="ttfts", gaps="itls", latency_unit="s",
+           queued="queue_times", cached="cached_tokens", ttft="ttfts", gaps="itls", latency_unit="s",
            other="vllm bench serve --save-result --save-detailed; sglang's bench_serving --output-details. "
                  "Several runs may be in a file. Results before 2026 have no start_times"),
     Source("Azure", "rows", ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), "ContextTokens", "GeneratedTokens",
@@ -87,7 +90,8 @@ SOURCES = (
     Source("OpenAI usage", "rows", ("usage.prompt_tokens|usage.input_tokens",
                                     "usage.completion_tokens|usage.output_tokens"),
            "usage.prompt_tokens|usage.input_tokens", "usage.completion_tokens|usage.output_tokens", WHEN, "",
-           error="error", other="responses of the API, as they came. created is a whole second"),
+           error="error", cached="usage.prompt_tokens_details.cached_tokens|usage.cache_read_input_tokens",
+           other="responses of the API, as they came. created is a whole second"),
     Source("LiteLLM", "rows", ("prompt_tokens", "completion_tokens", "startTime"), "prompt_tokens",
            "completion_tokens", "startTime", "date", error="status", cache="cache_hit",
            other="its spend logs. What its own cache answered never reached the server"),
@@ -100,8 +104,8 @@ SOURCES = (
            other="of LMCache and vLLM's production-stack. Only the lengths are used"),
     Source("guidellm", "rows", ("prompt_tokens", "output_tokens", "request_start_time"), "prompt_tokens",
            "output_tokens", "info.timings.targeted_start|request_start_time", "s", error="error",
-           sent="request_start_time", end="request_end_time", ttft="time_to_first_token_ms", latency_unit="ms",
-           mean="inter_token_latency_ms",
+           cached="cached_tokens", sent="request_start_time", end="request_end_time", ttft="time_to_first_token_ms",
+           latency_unit="ms", mean="inter_token_latency_ms",
            other="the report (benchmarks[].requests.successful[]), or its requests as JSON lines"),
     Source("aiperf", "rows", ("metadata", "metrics"), "metrics.input_sequence_length.value",
            "metrics.output_sequence_length.value", "metadata.request_start_ns", "ns", error="error",
@@ -136,19 +140,18 @@ NO_REQUESTS = (  # (JSON or CSV, the keys or columns by which it is told, what i
     ("CSV", ("Benchmark|benchmarks:|type_: generative_benchmarks_report",), "a table or YAML of guidellm: take the "
      "benchmarks.json beside it"),
 )
-NAMES = ("prompt", "output", "arrival", "unit", "error", "ttft", "gaps", "latency_unit")  # that --columns takes
+NAMES = ("prompt", "output", "arrival", "unit", "error", "ttft", "gaps", "latency", "latency_unit")  # in --columns
 
 
 def named(pairs):
     """The Source that --columns prompt=NAME output=NAME ... tells. Raises BadInput."""
     given = dict(pair.partition("=")[::2] for pair in pairs)
     if len(given) < len(pairs) or not {"prompt", "output"} <= given.keys() <= set(NAMES) or "" in given.values():
-        raise BadInput("--columns: expected prompt=NAME output=NAME, and at most once each of "
-                       f"{', '.join(f'{name}=' for name in NAMES[2:])}, found {' '.join(pairs)[:80]}")
+        raise BadInput(f"--columns: expected prompt=NAME output=NAME, and at most once each of {', '.join(NAMES[2:])}, "
+                       f"found {' '.join(pairs)[:80]} (files go before --columns)")
     for key in ("unit", "latency_unit"):
-        if given.get(key, "s") not in ("s", "ms", "us", "ns", "date")[: 5 if key == "unit" else 4]:
-            raise BadInput(f"--columns: {key}: expected s, ms, us, ns{' or date' * (key == 'unit')}, "
-                           f"found {given[key][:40]}")
+        if given.get(key, "s") not in UNITS:
+            raise BadInput(f"--columns: {key}: expected {', '.join(UNITS)}, found {given[key][:40]}")
     blank = {"arrival": "", "unit": "", "latency_unit": "s"}
     return Source("named by --columns", "rows", (given["prompt"], given["output"]), **(blank | given))
 

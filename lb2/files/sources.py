@@ -16,14 +16,13 @@ from typing import NamedTuple
 
 from common import BadInput, MOST, Requests
 from files.arrivals import (AT_ONCE, ENDLESS_RPS, UNITS, clocks_back, closed_loop_clients, epoch_unit, grid_us,
-                            in_order, limits_of, most_under_way, since_first_us)
+                            in_order, limits_of, most_under_way, over_limit, since_first_us)
 from files.inputs import BLANK, counted, json_records, read_text, shown
 from files.prefixes import block_size, shared_prefixes
 from files.readers import FIELDS, csv_blocks, csv_header, keys_in, record_blocks, rows_of, run_block, silent_failures
 from files.source_table import GUIDELLM, LAB, NO_REQUESTS, SOURCES, named
 
 DELAY = "delay"  # a session's turn says how long after the answer before it is due
-SURELY = 0.99  # of a latency: the clock of the client may be off by the rest
 FIRST = 100  # records whose keys tell a source: a request that failed may lack some
 MOST_US = 10**18  # between two arrivals. More is a typing error
 
@@ -62,7 +61,7 @@ class Found(NamedTuple):
 def load_trace(path, first=None, time_unit=None, timed=True, columns=None):
     """The Trace in a request file of any source. Raises BadInput or OSError.
 
-    first: take so many requests only. time_unit: s, ms, us or ns, for files that do not settle it. timed:
+    first: take so many requests only. time_unit: s or ms, for files that do not settle it. timed:
     are the arrivals needed? If not, nobody is asked for their unit. columns: what --columns says.
     """
     found = recognised(path, read_text(path), columns)
@@ -111,26 +110,27 @@ def recognised(path, text, columns=None):
         names = csv_header(text)[0] if text[start : start + 1].isprintable() else []
         sources = told_by(path, names, "CSV", columns)
         if not sources:
-            raise not_understood(path, text, names + re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE), "CSV")
+            names += re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE)
+            raise not_understood(path, text, names, "CSV", columns)
         return Found(sources, set(names), [(path, text)])
     records = json_records(path, text)
     heads = list(islice(records, FIRST))
     if not heads:
         raise BadInput(f"{path}: the list of requests is empty")
-    records = records if isinstance(records, list) else chain(heads, records)
-    names = names_in(heads)
-    sources, runs = told_by(path, names, "JSON", columns), [records]
+    runs, names = [records if isinstance(records, list) else chain(heads, records)], names_in(heads)
+    sources = told_by(path, names, "JSON", columns)
     if "benchmarks" in names:
-        runs = [run for record in records for run in guidellm_runs(path, record)]
+        runs = [run for record in runs[0] for run in guidellm_runs(path, record)]
         names = names_in([record for run in runs for record in run[:FIRST]])
         sources = [located(GUIDELLM, names)]
     elif not sources and len(heads) == 1 and names:  # {"data": [...]}
         for inside in filter(is_list_of_objects, heads[0].values()):
-            sources, runs = sources or told_by(path, names_in(inside[:FIRST]), "JSON", columns), [inside]
-            names |= names_in(inside[:FIRST])
+            inner = names_in(inside[:FIRST])
+            if told := told_by(path, inner, "JSON", columns):
+                sources, runs, names = told, [inside], inner
     if not sources:
-        raise not_understood(path, text, names, "JSON")
-    runs = list(records) if sources[0].layout == "runs" else runs
+        raise not_understood(path, text, names, "JSON", columns)
+    runs = list(runs[0]) if sources[0].layout == "runs" else runs
     return Found(sources, names, placed(path, runs))
 
 
@@ -145,8 +145,7 @@ def is_list_of_objects(value):
 def told_by(path, names, form, columns):
     """The Sources whose signs are among these names, the longest sign first; those that --columns names."""
     if columns:
-        source = named(columns)
-        return [source] if {source.prompt, source.output} <= set(names) else []
+        return [named(columns)] if not unknown_names(columns, names) else []
     known = [source for source in SOURCES if has(names, source.sign) and (form == "JSON" or source.layout == "rows")]
     best = max(known, key=lambda source: len(source.sign), default=None)
     if best is LAB and "gap" in names:
@@ -154,6 +153,13 @@ def told_by(path, names, form, columns):
             raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
         return [LAB._replace(arrival="gap", unit="s")]
     return [located(source, names) for source in known if source.sign == best.sign]
+
+
+def unknown_names(columns, names):
+    """The names in --columns that a file does not have. (An error may stand in few records.)"""
+    source = named(columns)
+    return [name for field in FIELDS if field not in ("error", "only") and (name := getattr(source, field)) and
+            name not in names]
 
 
 def has(names, sign):
@@ -189,8 +195,11 @@ def placed(path, runs):
     return [(path if len(runs) == 1 else f"{path}: run {number}", run) for number, run in enumerate(runs, start=1)]
 
 
-def not_understood(path, text, names, form):
+def not_understood(path, text, names, form, columns):
     """What a file is that holds no requests, or whose names we do not know, and what to do."""
+    if columns:
+        unknown, known = unknown_names(columns, names)[0][:40], ", ".join(sorted(names))[:200]
+        return BadInput(f"{path}: --columns: there is no {unknown} in it, but {known or 'no names'}")
     for forms, sign, words in NO_REQUESTS:
         if form in forms and has(names, sign):
             return BadInput(f"{path}: {words}")
@@ -198,8 +207,9 @@ def not_understood(path, text, names, form):
     began = shown(text[start : start + 60]) if text[start:] else "nothing"
     columns = f" (it has {', '.join(sorted(names))[:120]})" if len(names) > 1 else ""
     return BadInput(f"{path}: not a request file that we know: it begins with {began}. Name its columns{columns}: "
-                    '--columns prompt=NAME output=NAME arrival=NAME unit=s. Or write [{"prompt_tokens": 140, "output_tokens": '
-                    f'294, "arrival_ms": 0}}]. Known are {", ".join(source.name for source in SOURCES)}')
+                    "--columns prompt=NAME output=NAME arrival=NAME unit=s. Or write "
+                    '[{"prompt_tokens": 140, "output_tokens": 294, "arrival_ms": 0}]. '
+                    f"Known are {', '.join(source.name for source in SOURCES)}")
 
 
 # --- a run ----------------------------------------------------------------------------------------
@@ -230,6 +240,9 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
         prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken)
     elif rows.hashes.count(()) < len(rows.hashes):
         prefixes = picked(lab_prefixes(path, rows), taken)
+    if rows.cached:
+        share = sum(picked(rows.cached, taken)) / sum(requests.prompt_tokens)
+        prefix_notes.append(f"its server had {share:.0%} of the prompt tokens in its cache, and here all are computed")
     notes = (*left_out_words(left_out, source), *silent_notes, *time_notes, *prefix_notes)
     arrivals_us = since_first_us(picked(times, taken), unit) if times else None
     if arrivals_us and arrivals_us[-1] > MOST_US:
@@ -325,7 +338,7 @@ def picked(column, positions):
 # --- arrivals -------------------------------------------------------------------------------------
 
 
-def settled(path, found, rows, block_tokens, time_unit, timed):
+def settled(path, found, rows, block_tokens=None, time_unit=None, timed=True):
     """(Source, unit of its times) among sources with the same keys. Raises BadInput to ask for it.
 
     A key that no other source has tells a source, and the size of the blocks that hash_ids name. The
@@ -353,7 +366,7 @@ def settled(path, found, rows, block_tokens, time_unit, timed):
         return source, source.unit or "s"  # no unit changes anything
     if timed:
         raise BadInput(f"{path}: {source.arrival}: nothing in the file settles its unit: say --time-unit ms or "
-                       "--time-unit s (or us, or ns)")
+                       "--time-unit s")
     return source, None
 
 
@@ -404,7 +417,7 @@ def client_of(due, sent, latencies, limits, in_second):
         return None, [f"some were sent up to {late / in_second:.1f} s after they were due: taken when they were due"]
     if clients or not limit or len(known) < len(latencies):
         return clients, []
-    if most_under_way(sent, [SURELY * latency for latency in latencies]) > limit:
+    if over_limit(sent, latencies, limit):
         return None, [f"more than its client's limit of {limit} would have been under way: start times not used"]
     if most_under_way(sent, latencies) >= limit:
         return None, [f"the client's limit of {limit} was reached: some were sent later than they were due"]

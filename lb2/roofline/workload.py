@@ -20,7 +20,7 @@ from typing import NamedTuple
 from common import BadInput, Requests, count
 from files.sources import load_trace
 from roofline.model import MAX_SEQ_TOKENS
-from running.options import add_time_unit, file_to_read, parser_of, same_file, whole
+from running.options import add_time_unit, parser_of, same_file, whole
 
 RECORDED = Path(__file__).resolve().parent.parent.parent / "fixtures" / "orca" / "requests.json"
 DRAWN = 1000  # requests of a fresh workload, as many as in the recorded one
@@ -38,7 +38,7 @@ class Workload(NamedTuple):
 def arguments(docstring):
     """The parser of a script of this lab: it takes requests that have a gap, or draws fresh ones."""
     parser = parser_of(docstring)
-    parser.add_argument("--requests", type=file_to_read, default=RECORDED, metavar="FILE",
+    parser.add_argument("--requests", type=Path, default=RECORDED, metavar="FILE",
                         help='JSON list of {"gap": seconds, "prompt_tokens": int, "output_tokens": int}, or a trace '
                              "with arrivals (default: fixtures/orca/requests.json)")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")

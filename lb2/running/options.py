@@ -6,11 +6,8 @@
 """
 
 import argparse
-import atexit
 import os
-import shutil
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -32,11 +29,11 @@ def parser_of(docstring, out=LAB):
 def arguments(docstring, out=LAB):
     """The parser of a script that runs requests of any source at a server's costs."""
     parser = parser_of(docstring, out)
-    parser.add_argument("--requests", type=file_to_read, default=REQUESTS_FILE, metavar="FILE",
+    parser.add_argument("--requests", type=Path, default=REQUESTS_FILE, metavar="FILE",
                         help="requests: a JSON list, a trace or a benchmark's result "
                              "(default: fixtures/llms/requests.json)")
     parser.add_argument("--first", type=count, metavar="N", help="take the first N requests only (default: all)")
-    parser.add_argument("--costs", type=file_to_read, metavar="FILE",
+    parser.add_argument("--costs", type=Path, metavar="FILE",
                         help="a server's costs, from calibrate.py (default: 0.05 ms a prompt token, 8.0 ms a step)")
     return parser
 
@@ -47,16 +44,11 @@ def add_time_unit(parser):
                         help="unit of the arrivals, for a file that does not settle it (default: ask)")
 
 
-def file_to_read(text):
-    """argparse type: the Path of a file that can be read twice. A pipe cannot: its bytes are copied to a plain file."""
-    path = Path(text)
-    if not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path):
-        return path
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    copy = folder / path.name
-    copy.write_bytes(path.read_bytes())
-    return copy
+def add_columns(parser):
+    """Give a script that reads files of any source --columns, for those that no row of the table knows."""
+    parser.add_argument("--columns", nargs="+", metavar="FIELD=NAME",
+                        help="what a log calls its fields, such as prompt=usage.prompt_tokens output=tokens_out "
+                             "arrival=created unit=s; also error, ttft, gaps, latency and latency_unit")
 
 
 def time_unit(text):

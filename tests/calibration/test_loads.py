@@ -324,7 +324,7 @@ def test_whatever_is_no_summary_is_read_as_detailed_results(tmp_path):
     with pytest.raises(BadInput, match="run 2: no list input_lens, output_lens, ttfts, itls: was it run with"):
         of_loads.load_summaries(path)
     for text, says in [("[]", "the list of requests is empty"), ("a,b\n", "not a request file"),
-                       (json.dumps([ENTRY, {}]), "it holds no times of tokens")]:
+                       (json.dumps([ENTRY, {}]), "not a request file")]:
         path.write_text(text)
         with pytest.raises(BadInput, match=says):
             of_loads.load_summaries(path)
