@@ -57,7 +57,7 @@ FILE = $(INTO) $${REQUESTS:+--requests="$$REQUESTS"}
 ARGS = $(FILE) $${COSTS:+--costs="$$COSTS"}
 
 .PHONY: all $(STEPS) orca $(DEMOS) paged $(QUESTIONS) calibrate plan measured pictures report
-.PHONY: grade install clean test readme check size fuzz bench help
+.PHONY: grade grades install clean test readme check size fuzz bench help
 
 all: $(STEPS)
 orca: $(DEMOS)
@@ -74,6 +74,10 @@ calibrate measured:
 
 grade:
 	@sh tests/run --quiet --no-header -rs --tb=short tests/grader/grade.py
+
+grades:
+	@: "$${DIR:?name the folder that holds a folder for each student: make grades DIR=students}"
+	@PYTHONPATH=lb2:tests:tests/grader "$$PYTHON" tests/grader/grades.py
 
 install: # the fixture goes along where the course has no requests. Nothing that differs is replaced
 	@set -- $(addprefix lb2/,$(addsuffix .py,common $(STEPS))); \

@@ -161,4 +161,5 @@ def check_run(path, run, latencies_s, ttfts_s):
 def bench_name(path):
     """closed_01.json.gz -> closed_01, in characters that any terminal and any file can hold."""
     name = Path(path).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
-    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)
+    plain = (letter if letter.isascii() and letter.isprintable() and letter not in ',"' else "?" for letter in name)
+    return "".join(plain)
