@@ -18,7 +18,7 @@ import pytest
 
 from fixture import LAB, SHIPPED
 from grade_report import ARTIFACTS, Lab, Ungradable
-from grading import check, closing, wrapped
+from grades import check, closing, wrapped
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from grade_report import UNKNOWN
 from queue_runs import AVERAGES, ENDS, EVEN, P99S, POISSON, RATES, RUNNING, SLOTS_PERMITTED, Server, index_of
 from queue_runs import plain_servers, runs_of, sample, samples
 from readings import OWN_SLOT, STEP_US
-from result_files import as_written
 
 NAME = "queue.csv"
 SLACK = 0.002  # ms, and requests: what arrival times lose that are rounded to microseconds
@@ -323,11 +322,11 @@ def longer_servers(lab, rows, servers, statistic="p99"):
 
 def causes(rows, servers):
     """[(mistake, the rows without it, the Guesses that one of must fit them)], units and statistics first."""
-    seconds = [row._replace(wait=times(row.wait, 1000)) for row in rows]
-    microseconds = [row._replace(wait=times(row.wait, Fraction(1, 1000))) for row in rows]
+    seconds = [row._replace(wait=row.wait.times(1000)) for row in rows]
+    microseconds = [row._replace(wait=row.wait.times(Fraction(1, 1000))) for row in rows]
     ordered = [row._replace(wait=other.wait) for row, other in zip(rows, sorted(rows, key=lambda row: row.wait.value))]
     crossed = [row._replace(queue=row.wait, wait=row.queue) for row in rows]
-    doubled = [row._replace(queue=times(row.queue, 2)) for row in rows]
+    doubled = [row._replace(queue=row.queue.times(2)) for row in rows]
     right = guesses(servers)
     return [
         ("the waits are in seconds, not in milliseconds", seconds, right),
@@ -341,7 +340,3 @@ def causes(rows, servers):
         *((words, rows, guesses([server._replace(slots=slots, static=static) for server in servers if server.slots == 32]))
           for slots, static, words in MISTAKEN),
     ]
-
-
-def times(number, factor):
-    return as_written(number.text, number.value * factor, number.unit * factor)

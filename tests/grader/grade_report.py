@@ -24,7 +24,6 @@ TOO_COARSE = "too few digits to tell it from a wrong one"
 
 
 class Artifact(NamedTuple):
-    script: str
     step: str
     columns: dict  # key -> decimals, 0 for a whole number
     required: bool = True
@@ -32,13 +31,13 @@ class Artifact(NamedTuple):
 
 MEASURES = {"total_steps": 0, "throughput_tps": 2, "slot_util": 4}
 ARTIFACTS = {
-    "static.txt": Artifact("static.py", "2", MEASURES),
-    "continuous.txt": Artifact("continuous.py", "3", MEASURES, required=False),
-    "compare.txt": Artifact("compare.py", "4", {"static_tps": 2, "continuous_tps": 2, "speedup": 3}),
-    "maxseqs.txt": Artifact("maxseqs.py", "5", {"max_num_seqs": 0, "peak_running": 0}),
-    "queue.csv": Artifact("queueing.py", "6", {"rps": 1, "avg_queue": 3, "p99_wait_ms": 3}),
-    "cost.txt": Artifact("cost.py", "7", {"total_prefill_ms": 2, "total_decode_ms": 2, "decode_share": 4}),
-    "tune.txt": Artifact("tune.py", "8", {"target_ttft_ms": 2, "max_concurrency": 0, "throughput_at_target": 2}),
+    "static.txt": Artifact("2", MEASURES),
+    "continuous.txt": Artifact("3", MEASURES, required=False),
+    "compare.txt": Artifact("4", {"static_tps": 2, "continuous_tps": 2, "speedup": 3}),
+    "maxseqs.txt": Artifact("5", {"max_num_seqs": 0, "peak_running": 0}),
+    "queue.csv": Artifact("6", {"rps": 1, "avg_queue": 3, "p99_wait_ms": 3}),
+    "cost.txt": Artifact("7", {"total_prefill_ms": 2, "total_decode_ms": 2, "decode_share": 4}),
+    "tune.txt": Artifact("8", {"target_ttft_ms": 2, "max_concurrency": 0, "throughput_at_target": 2}),
 }
 
 
@@ -89,7 +88,7 @@ class Lab:
     def read_file(self, name):
         columns = ARTIFACTS[name].columns
         try:
-            self.values[name], notes = read(self.out / name, columns, ARTIFACTS[name].required)
+            self.values[name], notes = read(self.out / name, columns)
         except Defect as defect:
             kind = "a row for each run, under" if name.endswith(".csv") else "key=value for"
             where, got, expected, likely = defect.args
@@ -97,11 +96,6 @@ class Lab:
         else:
             for note in notes:
                 self.note(name, note)
-
-    def numbers(self, name, key):
-        """[the number of this key], or [] where the file or the key is missing or cannot be read."""
-        values = self.values.get(name, {})
-        return [values[key]] if key in values else []
 
     # --- saying ---------------------------------------------------------------------------------
 
@@ -136,17 +130,11 @@ class Lab:
             words += ", ".join(f"{name} (task {ARTIFACTS[name].step})" for name in self.to_come)
         return printable(words)
 
-    def options(self):
-        options = [] if same(self.out, LAB) else [f"OUT={self.out}"]
-        return options if same(self.requests_file, SHIPPED) else [*options, f"REQUESTS={self.requests_file}"]
-
     def wrong(self, name, where, got, expected, rule, likely):
         """Note a failure: `where` in the file, what is there, what belongs there, the rule, and the likely mistake."""
-        command = "the program that wrote it"
-        if same(self.out, LAB):
-            words = [] if same(self.requests_file, SHIPPED) else ["--requests", str(self.requests_file)]
-            command = shlex.join(["python3", f"lb2/{ARTIFACTS[name].script}", *words])
-        rerun = f"{command}, then {shlex.join(['make', 'grade', *self.options()])}"
+        options = [] if same(self.out, LAB) else [f"OUT={self.out}"]
+        options += [] if same(self.requests_file, SHIPPED) else [f"REQUESTS={self.requests_file}"]
+        rerun = f"the program that wrote it, then {shlex.join(['make', 'grade', *options])}"
         where = f"{name}, {where}" if where else name
         lines = {"file": where, "got": got, "expected": expected, "rule": rule, "likely": likely, "rerun": rerun}
         text = "\n".join(printable(f"{label + ':':10} {line}") for label, line in lines.items())

@@ -68,13 +68,14 @@ def utils(replays, static, reading):
 
 
 def facts(lab):
-    found = []
-    for file, static in (("static.txt", True), ("continuous.txt", False)):
-        for key, quantity in (("total_steps", "steps"), ("throughput_tps", "tps"), ("slot_util", "util")):
-            found += [Fact(file, key, quantity, static, number) for number in lab.numbers(file, key)]
-    for key, static in (("static_tps", True), ("continuous_tps", False)):
-        found += [Fact("compare.txt", key, "tps", static, number) for number in lab.numbers("compare.txt", key)]
-    return found
+    quantities = {"total_steps": "steps", "throughput_tps": "tps", "slot_util": "util"}
+    found = [
+        Fact(file, key, quantity, file == "static.txt", lab.values[file][key])
+        for file in ("static.txt", "continuous.txt") if file in lab.values
+        for key, quantity in quantities.items()
+    ]
+    tps = lab.values.get("compare.txt", {})
+    return found + [Fact("compare.txt", key, "tps", key == "static_tps", tps[key]) for key in list(tps)[:2]]
 
 
 # --- which reading ------------------------------------------------------------------------------------------------

@@ -1,14 +1,11 @@
 """What does a result file say? Read forgivingly where it does not matter, exactly where it does.
 
-    read(Path("static.txt"), {"total_steps": 0, "slot_util": 4})
-                                                -> Content({"total_steps": Number, ...}, notes)
-    read(Path("queue.csv"), {"rps": 1, "avg_queue": 3})
-                                                -> Content([such a dict for each row], notes)
+    read(Path("static.txt"), {"total_steps": 0, "slot_util": 4})    ({"total_steps": Number, ...}, notes)
+    read(Path("queue.csv"), {"rps": 1, "avg_queue": 3})             ([such a dict for each row], notes)
 
-Accepted: pairs separated by blanks or lines, in any order; CRLF, blanks at line ends and around csv
-cells, a byte-order mark, any number of decimals; further keys and columns, with a note. Not
-accepted: a key that is missing or there twice, other text, and whatever is not a finite number from
-0 up. It knows nothing of what the numbers should be.
+Accepted: pairs separated by blanks or lines, in any order; CRLF, blanks around csv cells, a byte-order mark, any number
+of decimals; further keys and columns, with a note. Not accepted: a key that is missing or there twice, other text, and
+whatever is not a finite number from 0 up. It knows nothing of what the numbers should be.
 """
 
 import csv
@@ -25,11 +22,6 @@ MOST_BYTES = 100_000  # the longest right file has some hundred
 
 class Defect(Exception):
     """What keeps a file from being read; args: where in it, what was found, what belongs there, the likely mistake."""
-
-
-class Content(NamedTuple):
-    values: object  # {key: Number} of a .txt, a list of such rows of a .csv
-    notes: list  # sentences about what was accepted but not asked for
 
 
 class Number(NamedTuple):
@@ -57,14 +49,17 @@ class Number(NamedTuple):
         """Is this what a known mistake gives? Three digits will do, since it may have gone through rounded numbers."""
         return self.agrees(mistake) or abs(self.value - mistake) <= abs(mistake) / 2000
 
+    def times(self, factor):
+        return as_written(self.text, self.value * factor, self.unit * factor)
 
-def read(path, columns, required=True):
-    """columns: name -> decimals that the exercise asks for, 0 for a whole number. Raises Defect.
 
-    required: whether each key of a .txt must be there.
-    """
-    text = text_of(path)
-    return rows_of(text, columns) if path.suffix == ".csv" else pairs_of(text, columns, required)
+def as_written(text, value, unit):
+    return Number(text, value, unit, value * (1 - FLOAT_ERROR) - unit / 2, value * (1 + FLOAT_ERROR) + unit)
+
+
+def read(path, columns):
+    """columns: name -> decimals that the exercise asks for, 0 for a whole number. Raises Defect."""
+    return (rows_of if path.suffix == ".csv" else pairs_of)(text_of(path), columns)
 
 
 def text_of(path):
@@ -74,9 +69,9 @@ def text_of(path):
             found = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
             raise Defect("", found, "a file", f"{found} of that name is in the way")
         if status.st_size > MOST_BYTES:
-            likely = "it was appended to again and again, or another file has this name"
-            raise Defect("", f"a file of {status.st_size:,} bytes", "a few lines", likely)
-        text = path.read_bytes().decode("utf-8-sig")
+            found = f"a file of {status.st_size:,} bytes"
+            raise Defect("", found, "a few lines", "it was appended to again and again, or another file has this name")
+        text = path.read_bytes().replace(b"\0", b"\xff").decode("utf-8-sig")  # a zero byte is not of a text either
     except UnicodeDecodeError:
         likely = "saved as UTF-16, as some editors and PowerShell's > do"
         raise Defect("", "bytes that are not UTF-8", "plain text", likely) from None
@@ -88,27 +83,23 @@ def text_of(path):
     return text
 
 
-def pairs_of(text, columns, required):
-    form = " ".join(f"{key}=..." for key in columns)
-    found, further = {}, {}
+def pairs_of(text, columns):
+    form, found = " ".join(f"{key}=..." for key in columns), {}
     for word in text.split():
         key, _, value = word.partition("=")
         if not key or not value:
             raise Defect("unexpected text", shown(word), form, no_pair(text, word))
-        if key in found or key in further:
+        if key in found:
             likely = "the file was appended to instead of written anew"
             raise Defect(f"key {shown(key)}", "the key twice", "each key once", likely)
-        if key in columns:
-            found[key] = number_of(key, value, columns[key])
-        else:
-            further[key] = value
-    names = ", ".join(shown(key) for key in list(further)[:9])
+        found[key] = number_of(key, value, columns[key]) if key in columns else value
+    further = ", ".join(shown(key) for key in list(found)[:9] if key not in columns)
     for key in columns:
-        if key not in found and required:
-            likely = f"a misspelt key (found {names})" if further else "the line was cut short, or it is another step's"
+        if key not in found:
+            likely = f"a misspelt key (found {further})" if further else "the line was cut short, or it is another step's"
             raise Defect(f"key {key}", "the key is missing", form, likely)
-    found = {key: found[key] for key in columns if key in found}  # in this order
-    return Content(found, [f"further keys, not looked at: {names}"] if further else [])
+    notes = [f"further keys, not looked at: {further}"] if further else []
+    return {key: found[key] for key in columns}, notes
 
 
 def no_pair(text, word):
@@ -123,15 +114,8 @@ def no_pair(text, word):
 
 
 def rows_of(text, columns):
-    try:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if "".join(row).strip()]
-    except csv.Error as error:
-        raise Defect("", str(error), "cells separated by commas", "another format under the name .csv") from None
-    if not rows:
-        likely = "every value was empty when it was written"
-        raise Defect("", "commas and no values", f"a row of {','.join(columns)}, and its numbers", likely)
-    header, further = rows[0], [cell for cell in rows[0] if cell not in columns]
-    notes = [f"further columns, not looked at: {shown(','.join(further))}"] if further else []
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if "".join(row).strip()]
+    header, further = (rows or [[]])[0], [cell for cell in (rows or [[]])[0] if cell not in columns]
     if [cell for cell in header if cell in columns] != list(columns):
         likely = "the header is missing, misspelt or in another order, or the cells are not separated by commas"
         raise Defect("header", shown(",".join(header)), ",".join(columns), likely)
@@ -142,7 +126,7 @@ def rows_of(text, columns):
             raise Defect(f"row {position}", shown(",".join(row)), f"{len(header)} cells, as in the header", likely)
         cells = dict(zip(header, row))
         table.append({key: number_of(f"row {position}, {key}", cells[key], columns[key]) for key in columns})
-    return Content(table, notes)
+    return table, [f"further columns, not looked at: {shown(','.join(further))}"] if further else []
 
 
 def number_of(where, text, decimals):
@@ -155,10 +139,6 @@ def number_of(where, text, decimals):
     if decimals == 0 and value.denominator != 1:
         raise Defect(where, text, "a whole number", "an average, or another quantity, under the name of a count")
     return as_written(text, value, Fraction(10) ** number.as_tuple().exponent)
-
-
-def as_written(text, value, unit):
-    return Number(text, value, unit, value * (1 - FLOAT_ERROR) - unit / 2, value * (1 + FLOAT_ERROR) + unit)
 
 
 def not_a_number(text):

@@ -14,7 +14,7 @@ import grades
 import pytest
 from fixture import ROOT, SHIPPED, STEPS, read_rows, words
 from grade_report import ARTIFACTS, Lab, Ungradable, load_replays
-from grading import check, closing
+from grades import check, closing
 from readings import FIRST, FREE, INSIDE, MIXED, OWN, OWN_SLOT, SERIAL, TOGETHER, Reading, replay
 from result_files import number_of
 
