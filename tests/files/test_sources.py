@@ -4,17 +4,21 @@ import csv
 import gc
 import gzip
 import json
+import os
+import re
+import threading
 import time
 import tracemalloc
 
 import pytest
-from files.arrivals import closed_loop_clients, grid_us
+from files.arrivals import clocks_back, closed_loop_clients, epoch_unit, grid_us, over_limit
 from fixture import LAB as LAB_PAGE
 from fixture import script
 from common import BadInput, MOST, Requests
 from files.benchmarks import load_benches
+from files.inputs import refuse_twins
 from files.source_table import SOURCES, table_of_sources
-from files.prefixes import shared_prefixes
+from files.prefixes import block_size, shared_prefixes
 from files.sources import load_trace
 from traces import own_format
 
@@ -326,31 +330,19 @@ def test_the_first_requests_of_several_runs(tmp_path):
     assert (load_trace(path).left_out, load_trace(path, first=5).left_out) == (1, 1)
 
 
-def test_the_first_requests_are_the_first_to_arrive_and_only_failures_among_them_are_counted(tmp_path):
-    path = tmp_path / "trace.csv"
-    path.write_text(BURST + "9,x,1,1,2,y\n5,x,2,2,4,y\n4,x,7,0,7,y\n8,x,3,0,3,y\n6,x,4,4,8,y\n")
+def test_the_first_requests_are_the_first_to_arrive_and_failures_after_them_are_not_counted(tmp_path):
+    path = tmp_path / "requests"
+    path.write_text(BURST + "9,x,1,1,2,y\n5,x,2,2,4,y\n4,x,7,0,7,y\n6,x,4,4,8,y\n8,x,3,0,3,y\n")
     trace = load_trace(path, first=2)
     assert trace.requests == Requests([2, 4], [2, 4]) and trace.arrivals_us == [0, 1_000_000] and trace.left_out == 1
-    assert load_trace(path).left_out == load_trace(path, first=3).left_out == 2
+    assert load_trace(path).left_out == 2
     path.write_text(json.dumps([llmperf(5, 3), llmperf(6, 0, 429), llmperf(7, 2), llmperf(6, 0, 429)]))
     assert [load_trace(path, first).left_out for first in (1, 2, None)] == [0, 1, 2]
-    path.write_text(lines(aiperf(5, 1, 1), {**aiperf(None, 0, 0, "refused"), "metadata": {"x": 1}}, aiperf(9, 1, 1)))
-    assert [load_trace(path, first).left_out for first in (1, 2)] == [0, 1], "failed before its start was known"
-
-
-def test_the_first_requests_of_other_files(tmp_path):
-    path = tmp_path / "requests"
-    path.write_text("num_prefill_tokens,num_decode_tokens\n5,1\n0,1\n6,1\n0,2\n")
-    assert [load_trace(path, first).left_out for first in (1, 2, 3, None)] == [0, 1, 2, 2]
     path.write_text(VIDUR + "1,374,44\n3,12,10")
     assert [load_trace(path, first).left_out for first in (1, 2)] == [0, 1], "the last line is later than the first"
-    path.write_text(VIDUR + "1,5,1\n1,0,1\n2,6,1\n")
-    assert load_trace(path, 1).left_out == 1, "at the same moment"
-    path.write_text(GOOD["lab lines with gaps"][0])
-    trace = load_trace(path, first=1)
-    assert (trace.requests, trace.gaps_s, trace.arrivals_us) == (Requests([5], [2]), [2], [0])
     path.write_text(json.dumps([{**LAB, "gap": 3}, {**LAB, "gap": 0.5}, {**LAB, "gap": 0}]))
-    assert load_trace(path).arrivals_us == [0, 500_000, 500_000]
+    trace = load_trace(path, first=2)
+    assert (trace.gaps_s, trace.arrivals_us) == ([3, 0.5], [0, 500_000])
 
 
 def test_a_closed_loop_in_one_of_several_runs(tmp_path):
@@ -394,6 +386,67 @@ def test_the_labs_own_prefixes(tmp_path):
         path.write_text(json.dumps([record, {**record, "prefixes": prefixes}]))
         with pytest.raises(BadInput, match="record 1: prefixes: expected a list of .name, tokens., growing"):
             load_trace(path)
+
+
+@pytest.mark.parametrize("prompts, counts, size", [
+    ([1000, 450], [2, 1], 512), ([1000, 700], [1, 1], 512), ([777, 638], [7, 5], 128), ([640, 640], [10, 10], 64),
+    ([5, 6], [1, 1], None), ([100], [3], None), ([3000, 2951], [30, 30], 100), ([3000, 100], [2, 30], None),
+    ([2100, 2050], [20, 20], 106),
+])
+def test_the_size_of_a_block_is_the_one_that_fits(prompts, counts, size):
+    """1000 tokens in 2 blocks: 500 to 999 in each. 2100 and 2050 in 20: 105 to 107, and 106 is the roundest."""
+    assert block_size(prompts, [range(count) for count in counts]) == size
+
+
+# --- columns that the user names ----------------------------------------------------------------------------------
+
+LOG = {"id": "x", "usage": {"in": 5, "out": 2}, "at": {"s": 1.5}, "state": "ok", "ttft_ms": 50, "ms": 60}
+
+
+@pytest.mark.parametrize("unit, us", [("s", 1_000_000), ("ms", 1000), ("us", 1)])
+def test_a_log_whose_columns_are_named(tmp_path, unit, us):
+    named = ["prompt=usage.in", "output=usage.out", "arrival=at.s", f"unit={unit}", "error=state"]
+    later = LOG | {"at": {"s": 4.5}}
+    for text in (lines(LOG, later, later | {"state": "timeout"}), json.dumps([LOG, later, LOG | {"state": "x"}]),
+                 json.dumps({"meta": {"page": 1}, "data": [LOG, later, LOG | {"state": "x"}]}),
+                 "usage.in,usage.out,at.s,state\n5,2,1.5,ok\n5,2,4.5,ok\n5,2,4,bad\n"):
+        (tmp_path / "log").write_text(text)
+        trace = load_trace(tmp_path / "log", columns=named)
+        assert (trace.requests, trace.arrivals_us, trace.left_out) == (Requests([5, 5], [2, 2]), [0, 3 * us], 1)
+
+
+def test_a_date_and_what_is_no_name_in_columns(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("p,o,t\n5,2,2024-05-10 12:00:00\n6,3,2024-05-10 12:00:01\n")
+    assert load_trace(path, columns=["prompt=p", "output=o", "arrival=t", "unit=date"]).arrivals_us == [0, 1_000_000]
+    assert load_trace(path, columns=["prompt=p", "output=o"]).arrivals_us is None
+    for words, says in [(["prompt=p"], "expected prompt=NAME output=NAME"), (["prompt=p", "output=o", "x=y"], "output=o x"),
+                        (["prompt=p", "output=o", "unit=h"], "unit: expected s, ms, us, ns, date, found h"),
+                        (["prompt=p", "output=o", "log.csv"], "files go before --columns"),
+                        (["prompt=p", "prompt=o", "output=o"], "at most once each"),
+                        (["prompt=p", "output=tokens"], f"{path}: --columns: there is no tokens in it, but o, p, t"),
+                        (["prompt=p", "output=o", "arrival=when"], "--columns: there is no when in it, but o, p, t")]:
+        with pytest.raises(BadInput, match=re.escape(says)):
+            load_trace(path, columns=words)
+
+
+def test_traces_and_plan_take_columns(tmp_path):
+    (tmp_path / "log").write_text(lines(*(LOG | {"at": {"s": i}} for i in range(8))))
+    words = ["--columns", "prompt=usage.in", "output=usage.out", "arrival=at.s", "unit=s"]
+    assert script("traces", tmp_path / "log", *words).stdout.startswith("log: 8 requests over 7.0 s (named by --columns)")
+    planned = script("plan", "--requests", tmp_path / "log", "--max-num-seqs", 8, "--out", tmp_path, *words)
+    assert planned.returncode == 0, planned.stderr
+
+
+def test_a_log_with_ttfts_and_gaps_or_latencies_is_a_benchmark(tmp_path):
+    path = tmp_path / "log"
+    path.write_text(lines(LOG | {"itls": [10]}))
+    named = ["prompt=usage.in", "output=usage.out", "arrival=at.s", "unit=s", "ttft=ttft_ms", "latency_unit=ms"]
+    bench, = load_benches(path, [*named, "gaps=itls"])
+    mean, = load_benches(path, [*named, "latency=ms"], means=True)
+    assert bench == mean and (bench.ttfts_s, bench.itls_s, bench.starts_s) == ([0.05], [[0.01]], [0])
+    with pytest.raises(BadInput, match="it holds no times of tokens"):
+        load_benches(path, [*named, "latency=ms"])
 
 
 # --- the unit of time ---------------------------------------------------------------------------------------------
@@ -458,6 +511,50 @@ def test_arrivals_on_a_grid():
     assert grid_us([*range(0, 19_000_000, 1_000_000), 18_000_000]) == 1_000_000, "every 20th does"
     assert grid_us([*range(0, 20_000_000, 1_000_000), 19_000_000]) is None, "every 21st"
     assert grid_us([0, 0, 5_000_000]) is None, "two moments"
+
+
+def test_a_time_since_1970_tells_its_unit():
+    assert [epoch_unit(1785 * 10**n, 1785 * 10**n + 1) for n in (6, 9, 12, 15)] == ["s", "ms", "us", "ns"]
+    assert epoch_unit(946_684_800, 4_102_444_799) == "s" and epoch_unit(946_684_799, 10**9) is None
+    assert epoch_unit(10**9, 4_102_444_800) is None and epoch_unit(0, 1785 * 10**6) is None
+
+
+def test_clocks_that_go_back():
+    """Each 20 minutes, and after the third an hour back: 40 minutes back in the file."""
+    times = [0, 1200, 2400, 0, 1200]
+    assert clocks_back(times, "s") == [3] and clocks_back([1000 * time for time in times], "ms") == [3]
+    assert clocks_back([0, 1200, 2400, -1201, 0], "s") == [], "more than an hour"
+    assert clocks_back([0, 1200, 2400, 1, 1200], "s") == [], "a gap longer than all others would lie between"
+    assert clocks_back([0, 1200, 2400, 0, 1200, 1100], "s") == [], "not in order elsewhere"
+    assert clocks_back([0, 9000, 8000, 17000], "s") == [], "less than half an hour"
+
+
+@pytest.mark.parametrize("queue_times, rate, arrivals_us, note", [
+    ([0, 0, 1, 2.5], 2.0, [0, 500_000, 1_000_000, 1_500_000], "; some were sent up to 2.5 s after they were due"),
+    ([0, 1, 2, 4], 100.0, None, "; a closed loop of 1 client, too few for its rate of 100 requests/s, whose start times"),
+    (None, 2.0, None, "; a closed loop of 1 client, too few for its rate of 2 requests/s, whose start times"),
+    (None, "inf", None, "; a closed loop of 1 client, whose start times are the server's doing: not used"),
+])
+def test_a_rate_that_the_limit_did_not_let_through(tmp_path, queue_times, rate, arrivals_us, note):
+    """One client, a second or two each. Due half a second apart, as queue_times say, or all at nearly the same moment."""
+    run = {"input_lens": [5] * 4, "output_lens": [1] * 4, "start_times": [0.0, 1.0, 2.0, 4.0], "ttfts": [1.0, 1, 2, 1],
+           "itls": [[]] * 4, "max_concurrency": 1, "request_rate": rate, "duration": 5.0, "completed": 4}
+    if arrivals_us:
+        run["start_times"] = [0.0, 0.5, 2.0, 4.0]
+    (tmp_path / "run").write_text(json.dumps(run | {"queue_times": queue_times}))
+    trace = load_trace(tmp_path / "run")
+    assert trace.arrivals_us == arrivals_us and trace.closed == (arrivals_us is None) and note in str(trace)
+
+
+def test_more_requests_at_once_than_the_limit_lets_through(tmp_path):
+    run = {"input_lens": [5] * 8, "output_lens": [1] * 8, "start_times": [3.0] * 8, "ttfts": [1.0] * 8,
+           "itls": [[]] * 8, "max_concurrency": 4, "request_rate": "inf", "duration": 9.0, "completed": 8}
+    (tmp_path / "run").write_text(json.dumps(run))
+    assert str(load_trace(tmp_path / "run")) == ("8 requests (vLLM); more than its client's limit of 4 would have been "
+                                                 "under way: start times not used")
+    with pytest.raises(BadInput, match="by its start_times, more requests were under way than max_concurrency=4 lets"):
+        load_benches(tmp_path / "run")
+    assert not over_limit([0.0, 0.995], [1.0, 1.0], 1) and over_limit([0.0, 0.985], [1.0, 1.0], 1)
 
 
 def test_a_closed_loop_is_told_by_littles_law():
@@ -557,9 +654,9 @@ BAD = {  # what: (text, what the line says)
     "a key twice in a line": (lines(TIMED) + '{"input_length": 5, "input_length": 5, "output_length": 2}\n',
                               'record 1: the key "input_length" stands twice'),
     "an arrival missing": (json.dumps([{**LAB, "arrival_ms": 1}, LAB]),
-                           "record 1: arrival_ms: expected a time, found null"),
+                           "request 1: arrival_ms: expected a time, as others have, found null"),
     "the first arrival missing": (json.dumps([LAB, {**LAB, "arrival_ms": 1}]),
-                                  "record 1: arrival_ms: found 1, and the records before have no time"),
+                                  "request 0: arrival_ms: expected a time, as others have, found null"),
     "NaN for a time": (json.dumps([{**LAB, "arrival_ms": float("nan")}]), "arrival_ms: expected a time, found NaN"),
     "400 digits for a time": (json.dumps([{**LAB, "arrival_ms": 10**400}]), "arrival_ms: expected a time, found 1000"),
     "5000 digits for a time": ('[{"prompt_tokens": 5, "output_tokens": 2, "arrival_ms": ' + "7" * 5000 + "}]",
@@ -567,7 +664,7 @@ BAD = {  # what: (text, what the line says)
     "5000 digits, and then no JSON": ("[" + "7" * 5000 + ", oops]", "not JSON"),
     "gap and arrival_ms": (json.dumps([{**LAB, "arrival_ms": 1, "gap": 1}]),
                            "expected a gap or an arrival_ms, found records with both"),
-    "a gap missing": (lines({**LAB, "gap": 1}, LAB), "record 1: gap: expected a time, found null or nothing"),
+    "a gap missing": (lines({**LAB, "gap": 1}, LAB), "request 1: gap: expected a time, as others have, found null"),
     "a negative gap": (lines({**LAB, "gap": 1}, {**LAB, "gap": -1}), "record 1: gap: expected seconds from 0"),
     "a gap of 400 digits": (lines({**LAB, "gap": 10**400}), "record 0: gap: expected a time, found 1000"),
     "a gap too long": (lines({**LAB, "gap": MOST + 1}),
@@ -621,7 +718,7 @@ BAD = {  # what: (text, what the line says)
     "Vidur: a header cut off": (VIDUR[:-1], "no request in it (Vidur)"),
     "Vidur: a single row cut off": (VIDUR + "1,2,3", "no request in it (Vidur); 1 last line without a line end"),
     "Vidur: no number": (VIDUR + "soon,1,1\n", 'arrived_at: expected a time, found "soon"'),
-    "Vidur: no arrival": (VIDUR + "1,1,1\n,1,1\n", "row 1 (line 3): arrived_at: expected a time"),
+    "Vidur: no arrival": (VIDUR + "1,1,1\n,1,1\n", "request 1: arrived_at: expected a time, as others"),
     "every request failed": (BURST + "5,ChatGPT,472,0,472,x\n",
                              "no request in it (BurstGPT); 1 failed request left out"),
     "a header alone": (AZURE, "no request in it (Azure)"),
@@ -633,9 +730,9 @@ BAD = {  # what: (text, what the line says)
     "vLLM: half a token": (json.dumps({**BENCH, "input_lens": [1.5, 2, 3]}),
                            "request 0: input_lens: expected a whole number"),
     "vLLM: no first start": (json.dumps({**BENCH, "completed": 3, "start_times": [None, 1.0, 1]}),
-                             "request 1: start_times: found 1.0, and the records before have no time"),
+                             "request 0: start_times: expected a time, as others have"),
     "vLLM: no second start": (json.dumps({**BENCH, "completed": 3, "start_times": [1.0, None, 1]}),
-                              "request 1: start_times: expected a time, found null or nothing"),
+                              "request 1: start_times: expected a time, as others have"),
     "vLLM: which failed?": (json.dumps({**BENCH, "output_lens": [3, 0, 0], "completed": 2}),
                             "2 requests have no output token, and completed is 2 of 3: without a list errors nothing"),
     "vLLM: another thing in a second run": (json.dumps({**BENCH, "completed": 3}) + "\n[1]",
@@ -647,7 +744,7 @@ BAD = {  # what: (text, what the line says)
     "Mooncake: hashes that are none": (hashed((0, 7, 5, [1.5])), "record 0: hash_ids: expected a list of names"),
     "Mooncake: hashes that are no list": (hashed((0, 7, 5, "46")), "record 0: hash_ids: expected a list of names"),
     "a null time in line 7": (lines(*({**TIMED, "timestamp": None if i == 6 else i} for i in range(9))),
-                              "record 6: timestamp: expected a time, found null or nothing"),
+                              "request 6: timestamp: expected a time, as others have, found null"),
     "guidellm: a report of another form": (json.dumps({"benchmarks": [{"requests": [1]}]}),
                                            "expected benchmarks[].requests.successful[]"),
     "guidellm: no benchmarks": (json.dumps({"benchmarks": []}), "the list of benchmarks is empty"),
@@ -684,6 +781,43 @@ def test_a_folder_and_bytes_that_are_no_text(tmp_path):
     (tmp_path / "x").write_bytes(b"[[\xfe\xff[")
     with pytest.raises(BadInput, match="expected UTF-8 text, found the byte 0xfe"):
         load_trace(tmp_path / "x")
+
+
+def test_more_text_than_a_lab_takes(tmp_path, monkeypatch):
+    monkeypatch.setattr("files.inputs.MOST_BYTES", 1_000_000)
+    path = tmp_path / "requests"
+    for content in (b" " * 1_000_001, gzip.compress(b" " * 1_000_001)):
+        path.write_bytes(content)
+        with pytest.raises(BadInput, match=f"{path}: expected at most 1 MB of text, found more"):
+            load_trace(path)
+    with pytest.raises(BadInput, match="/dev/zero: expected at most 1 MB"):
+        load_trace("/dev/zero")
+    path.write_bytes(b"[" + b" " * 999_999)
+    with pytest.raises(BadInput, match="not JSON"):
+        load_trace(path)
+
+
+def test_a_pipe_is_read_once_and_may_be_asked_for_twice(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=(GOOD["Vidur"][0],), daemon=True)
+    writer.start()
+    assert load_trace(path) == load_trace(path) and len(load_trace(path).requests.prompt_tokens) == 3
+    writer.join(5)
+
+
+def test_an_error_of_the_system_names_the_file():
+    with pytest.raises(OSError) as refused:
+        load_trace("/proc/self/mem")
+    assert str(refused.value).endswith("Input/output error: '/proc/self/mem'")
+
+
+def test_the_same_result_given_twice(tmp_path):
+    for name in "abc":
+        (tmp_path / name).write_text("[1]" if name == "b" else "[0]")
+    refuse_twins([tmp_path / "a", tmp_path / "b", "no file:c1", "no file:c1"])
+    with pytest.raises(BadInput, match="c: the same as .*a: expected each result once"):
+        refuse_twins([tmp_path / "a", tmp_path / "b", tmp_path / "c"])
 
 
 @pytest.mark.parametrize("damage", ["cut", "bit", "rubbish after it"])
