@@ -19,8 +19,9 @@ from files.arrivals import (AT_ONCE, ENDLESS_RPS, UNITS, clocks_back, closed_loo
                             in_order, limits_of, most_under_way, over_limit, since_first_us)
 from files.inputs import BLANK, counted, json_records, read_text, shown
 from files.prefixes import block_size, shared_prefixes
-from files.readers import FIELDS, csv_blocks, csv_header, csv_place, keys_in, record_blocks, rows_of, run_block, silent_failures
-from files.source_table import GUIDELLM, LAB, NO_REQUESTS, SOURCES, named
+from files.readers import (FIELDS, csv_blocks, csv_header, csv_place, keys_in, record_blocks, rows_of, run_block,
+                           silent_failures)
+from files.source_table import GUIDELLM, LAB, NO_REQUESTS, SOURCES, USAGE_LOG, named
 
 DELAY = "delay"  # a session's turn says how long after the answer before it is due
 FIRST = 100  # records whose keys tell a source: a request that failed may lack some
@@ -157,10 +158,12 @@ def told_by(path, names, form, columns):
         return [named(columns)] if not unknown_names(columns, names) else []
     known = [source for source in SOURCES if has(names, source.sign) and (form == "JSON" or source.layout == "rows")]
     best = max(known, key=lambda source: len(source.sign), default=None)
+    if best is LAB and {"gap", "arrival_ms"} <= set(names):
+        raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
     if best is LAB and "gap" in names:
-        if "arrival_ms" in names:
-            raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
         return [LAB._replace(arrival="gap", unit="s")]
+    if best is LAB and "arrival_ms" not in names and has(names, [USAGE_LOG.arrival]):
+        best = USAGE_LOG
     return [located(source, names) for source in known if source.sign == best.sign]
 
 
@@ -207,18 +210,23 @@ def placed(path, runs):
 def not_understood(path, text, names, form, columns):
     """What a file is that holds no requests, or whose names we do not know, and what to do."""
     if columns:
-        unknown, known = unknown_names(columns, names)[0][:40], ", ".join(sorted(names))[:200]
-        return BadInput(f"{path}: --columns: there is no {unknown} in it, but {known or 'no names'}")
+        unknown = unknown_names(columns, names)[0][:40]
+        return BadInput(f"{path}: --columns: there is no {unknown} in it, but {listed(names) or 'no names'}")
     for forms, sign, words in NO_REQUESTS:
         if form in forms and has(names, sign):
             return BadInput(f"{path}: {words}")
     start = BLANK.match(text).end()
     began = shown(text[start : start + 60]) if text[start:] else "nothing"
-    columns = f" (it has {', '.join(sorted(names))[:120]})" if len(names) > 1 else ""
+    columns = f" (it has {listed(names)})" if len(names) > 1 else ""
     return BadInput(f"{path}: not a request file that we know: it begins with {began}. Name its columns{columns}: "
                     "--columns prompt=NAME output=NAME arrival=NAME unit=s. Or write "
                     '[{"prompt_tokens": 140, "output_tokens": 294, "arrival_ms": 0}]. '
                     f"Known are {', '.join(source.name for source in SOURCES)}")
+
+
+def listed(names):
+    """The names of columns, or of keys that hold no object, as far as a line can hold them."""
+    return ", ".join(name for name in sorted(names) if not any(other.startswith(f"{name}.") for other in names))[:200]
 
 
 # --- a run ----------------------------------------------------------------------------------------

@@ -245,7 +245,7 @@ def test_each_row_of_the_table_has_rows_by_hand_and_stands_in_the_docs():
     table = table_of_sources()
     for source in SOURCES:
         row = next(line for line in table.splitlines() if line.startswith(f"| {source.name} |"))
-        assert all(word in row for word in (source.sign[0].split("|")[0], source.prompt.split("|")[0]))
+        assert all(word.split("|")[0] in row for word in (source.sign[0], source.prompt, source.output))
     assert "| arrived_at (s) |" in table and "| TIMESTAMP (date and time) |" in table and "(a mean)" in table
     assert len({line.count("|") for line in table.splitlines()}) == 1
     assert table in (LAB_PAGE / "plan.md").read_text(encoding="utf-8"), "make readme puts it there"
@@ -373,6 +373,9 @@ def test_a_date_and_what_is_no_name_in_columns(tmp_path):
                         (["prompt=p", "output=o", "arrival=when"], "--columns: there is no when in it, but o, p, t")]:
         with pytest.raises(BadInput, match=re.escape(says)):
             load_trace(path, columns=words)
+    path.write_text(lines({"b": {"in": 5, "out": 2}, "a": 1}))
+    with pytest.raises(BadInput, match=re.escape("Name its columns (it has a, b.in, b.out): --columns prompt=NAME")):
+        load_trace(path)
 
 
 def test_traces_and_plan_take_columns(tmp_path):
