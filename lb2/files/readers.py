@@ -1,13 +1,13 @@
 """Where do the prompt, the output and the arrival stand in a file, and is each what it should be?
 
-    csv_blocks("azure.csv", text, names)         a CSV file: columns found by their names
-    record_blocks("trace.jsonl", records, names) a JSON list, or JSON lines: fields found by their keys
-    run_block("bench.json", run, source)         a run of a benchmark: an object with a list a field
-    rows_of("azure.csv", source, blocks)         -> Rows, in the file's order
+    csv_blocks("azure.csv", text, names)   a CSV file: columns found by their names
+    record_blocks(place, records, names)   a JSON list, or JSON lines: fields found by their keys
+    run_block("bench.json", run, source)   a run of a benchmark: an object with a list a field
+    rows_of(source, place, blocks)         -> Rows, in the file's order
 
-A block is (where, columns): the columns of some rows, and a function that says which row of the
-file the i-th of them is. Columns are converted whole. Only where that fails they are looked at one
-by one, to name the row. Nothing is guessed. What is not as it should be is refused with BadInput.
+Blocks are columns of some rows: {field: values}. place says where a row stands, for messages. Columns
+are converted whole. Only where that fails they are looked at one by one, to name the row. Nothing is
+guessed. What is not as it should be is refused with BadInput.
 """
 
 import csv
@@ -25,7 +25,6 @@ from files.inputs import BLANK, shown
 BLOCK = 256  # rows at a time. (More do not stay in the cache of a processor: 8,192 take half as long again.)
 DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII)
 ZONE = re.compile(r"( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?$", re.ASCII)
-WHOLE = re.compile(r"\d{1,19}(\.0*)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1)
 FINE = {"", "0", "200", "none", "null", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
@@ -50,12 +49,8 @@ class Rows(NamedTuple):
     cached: list  # tokens of its prompt that the server found in its cache
     ttfts: list  # as the file has them, as the next
     gaps: list  # times between its tokens
-    left_out: list  # (rows before it, its time or None, why) of each request that is left out
+    left_out: list  # (rows before it, why) of each request that is left out
     forms: set  # of its times: "number", or "date", and "zone" if dates say theirs
-
-
-def no_rows():
-    return Rows(*([] for _ in Rows._fields[:-1]), set())
 
 
 # --- CSV ------------------------------------------------------------------------------------------
@@ -92,43 +87,36 @@ def csv_blocks(path, text, names):
         if header.count(name) > 1:
             raise BadInput(f"{path}: the column {name} stands {header.count(name)} times")
     places = {field: header.index(name) for field, name in names.items() if name in header}
-    reader, position, width = csv_reader(text), 0, len(header)
+    reader, number, width = csv_reader(text), 0, len(header)
     next(filter(None, reader))
     try:
         while rows := list(islice(reader, BLOCK)):
-            where = places_of(path, text, position)
             if set(map(len, rows)) != {width}:
                 rows = list(filter(None, rows))  # a blank line is no row
-                i = next((i for i, row in enumerate(rows) if len(row) != width), None)
-                if i is not None:
-                    raise BadInput(f"{where(i)}: expected {width} cells, as in the header, found {len(rows[i])}")
-                if not rows:
-                    continue
+                for i, row in enumerate(rows, start=number):
+                    if len(row) != width:
+                        place = csv_place(path, text, i)
+                        raise BadInput(f"{place}: expected {width} cells, as in the header, found {len(row)}")
+            number += len(rows)
             cells = list(zip(*rows))
-            yield where, {field: typed(cells[i]) if field in NUMERIC else cells[i] for field, i in places.items()}
-            position += len(rows)
+            if rows:
+                yield {field: typed(cells[i]) if field in NUMERIC else cells[i] for field, i in places.items()}
     except csv.Error as error:
-        raise BadInput(f"{places_of(path, text, 0)(math.inf)}: not CSV that we read: {error}") from None
+        raise BadInput(f"{csv_place(path, text, math.inf)}: not CSV that we read: {error}") from None
 
 
-def places_of(path, text, position):
-    """A function that says where the i-th row after some others stands. Rows and lines are counted only if asked for.
-
-    Of an endless row: where the first stands that is not CSV.
-    """
-    def where(i):
-        row, line = -1, 1
-        reader = csv_reader(text)
-        try:
-            for cells in reader:
-                if cells and row == position + i:
-                    break
-                row += bool(cells)
-                line = reader.line_num + 1
-        except csv.Error:
-            pass
-        return f"{path}: row {row} (line {line})"
-    return where
+def csv_place(path, text, number):
+    """Where the row of this number stands. Of an endless number: where the first row stands that is not CSV."""
+    row, line, reader = -1, 1, csv_reader(text)
+    try:
+        for cells in reader:
+            if cells and row == number:
+                break
+            row += bool(cells)
+            line = reader.line_num + 1
+    except csv.Error:
+        pass
+    return f"{path}: row {row} (line {line})"
 
 
 def typed(cells):
@@ -141,32 +129,22 @@ def typed(cells):
             return list(map(int if together.isdigit() else float, cells))
         except ValueError:
             pass
-    return [typed_cell(cell.strip(" \t")) for cell in cells]
-
-
-def typed_cell(cell):
-    if WHOLE.fullmatch(cell):
-        return int(cell.partition(".")[0])
-    return float(cell) if NUMBER.fullmatch(cell) else cell
+    stripped = (cell.strip(" \t") for cell in cells)
+    return [float(cell) if NUMBER.fullmatch(cell) else cell for cell in stripped]
 
 
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def record_blocks(path, records, names):
+def record_blocks(place, records, names):
     """The blocks of JSON records. names: {field: key}; a.b is key b inside key a."""
-    position, records = 0, iter(records)
+    number, records = 0, iter(records)
     while block := list(islice(records, 16 * BLOCK)):
-        where = record_places(path, position)
-        if set(map(type, block)) != {dict}:
-            i = next(i for i, record in enumerate(block) if type(record) is not dict)
-            raise BadInput(f"{where(i)}: expected an object, found {shown(block[i])}")
-        yield where, {field: column_at(block, name) for field, name in names.items()}
-        position += len(block)
-
-
-def record_places(path, position):
-    return lambda i: f"{path}: record {position + i}"
+        for i, record in enumerate(block, start=number):
+            if type(record) is not dict:
+                raise BadInput(f"{place(i)}: expected an object, found {shown(record)}")
+        yield {field: column_at(block, name) for field, name in names.items()}
+        number += len(block)
 
 
 def column_at(records, name):
@@ -206,7 +184,7 @@ def run_block(path, run, source, measured):
             raise BadInput(f"{path}: {source.prompt}, {source.output}, {name} must be lists of one length, "
                            "one entry a request")
         columns[field] = column
-    return lambda i: f"{path}: request {i}", columns
+    return columns
 
 
 def is_column(value, n):
@@ -228,62 +206,53 @@ def silent_failures(path, run, source):
 # --- columns --------------------------------------------------------------------------------------
 
 
-def rows_of(source, blocks, measured=False):
+def rows_of(source, place, blocks, measured=False):
     """The Rows in blocks of a source; measured: with TTFTs and gaps between tokens. Raises BadInput."""
-    rows = no_rows()
-    for where, columns in blocks:
-        n = len(columns["prompt"])
-        reasons = reasons_of(columns, source, n)
+    rows, number = Rows(*([] for _ in Rows._fields[:-1]), set()), 0
+    for columns in blocks:
+        numbers = range(number, number + len(columns["prompt"]))
+        number = numbers.stop
+        reasons = reasons_of(columns, source)
         if any(reasons):
-            leave_out(rows, reasons, columns.get("arrival") or [None] * n)
-            kept = [i for i, reason in enumerate(reasons) if not reason]
-            columns = {field: [column[i] for i in kept] for field, column in columns.items()}
-            where = lambda i, where=where, kept=kept: where(kept[i])  # noqa: E731
-        if columns["prompt"]:
-            add_columns(rows, where, columns, source, measured)
-    return rows._replace(times=[]) if rows.forms <= {"none"} else rows
+            numbers = leave_out(rows, reasons, columns, numbers)
+        if numbers:
+            add_columns(rows, lambda i, numbers=numbers: place(numbers[i]), columns, source, measured)
+    return rows
 
 
-def reasons_of(columns, source, n):
+def reasons_of(columns, source):
     """Why each row of a block is left out; "" where it is not."""
-    reasons = []
-    for field, why, is_out in (("error", "failed", failed), ("cache", "cached", is_true),
-                               ("only", "other", lambda value: value not in (None, *source.only[1:2]))):
-        column = columns.get(field)
-        if column and column.count(None) < n:
-            reasons = [old or (why if is_out(value) else "") for old, value in zip(reasons or [""] * n, column)]
-    if source.silent_fails and columns["output"].count(0):
-        silent = (output == 0 and prompt != 0 for prompt, output in zip(columns["prompt"], columns["output"]))
-        reasons = [old or ("failed" if is_silent else "") for old, is_silent in zip(reasons or [""] * n, silent)]
-    if columns["prompt"].count(0) and not source.least:
-        reasons = [old or ("promptless" if prompt == 0 else "")
-                   for old, prompt in zip(reasons or [""] * n, columns["prompt"])]
-    return reasons
+    n = len(columns["prompt"])
+    parts = [columns.get(field) or [None] * n for field in ("prompt", "output", "error", "cache", "only")]
+    zero = 0 in parts[0] and not source.least or 0 in parts[1] and source.silent_fails
+    plain = not zero and all(part.count(None) == n for part in parts[2:])
+    return [] if plain else [reason_of(source, *values) for values in zip(*parts)]
 
 
-def failed(value):
-    return str(value).strip().lower() not in FINE
+def reason_of(source, prompt, output, error, cache, kind):
+    """Why a row with these values is left out; "" if it is not."""
+    if str(error).strip().lower() not in FINE:
+        return "failed"
+    if str(cache).strip().lower() == "true":
+        return "cached"
+    if kind not in (None, *source.only[1:2]):
+        return "other"
+    if prompt == 0 and not source.least:
+        return "promptless"
+    return "failed" if output == 0 and source.silent_fails else ""
 
 
-def is_true(value):
-    return str(value).strip().lower() == "true"
-
-
-def leave_out(rows, reasons, times):
-    """Note the rows of a block that are left out: how many requests come before each, when it was due, and why."""
+def leave_out(rows, reasons, columns, numbers):
+    """Take rows out of a block, note them, and return the numbers of the others."""
     before = len(rows.prompts)
-    for reason, time in zip(reasons, times):
+    for reason in reasons:
         if reason:
-            rows.left_out.append((before, lenient_time(time), reason))
+            rows.left_out.append((before, reason))
         before += not reason
-
-
-def lenient_time(value):
-    """The time of a request that failed; None where it has none."""
-    try:
-        return date_ns(value) if type(value) is str else value if is_number(value) else None
-    except ValueError:
-        return None
+    kept = [i for i, reason in enumerate(reasons) if not reason]
+    for field, column in columns.items():
+        columns[field] = [column[i] for i in kept]
+    return [numbers[i] for i in kept]
 
 
 def add_columns(rows, where, columns, source, measured):
@@ -336,43 +305,35 @@ def counts(where, name, values, least=0):
 
 
 def times_of(rows, where, source, values):
-    """Times as numbers; dates become ns since 1970. Notes in rows.forms what they are."""
+    """Times as numbers; dates become ns since 1970, and nothing None. Notes in rows.forms what they are."""
     types = set(map(type, values))
-    if types == {type(None)} and rows.forms <= {"none"}:
-        rows.forms.add("none")
+    if types == {type(None)}:
         return values
     if types <= {int, float} and rows.forms <= {"number"} and is_number(sum(values)):
         rows.forms.add("number")
         return values
-    if types == {str} and rows.forms <= {"date", "zone"}:
-        try:
-            return nanoseconds(rows, values)
-        except ValueError:
-            pass
-    return [time_of(rows, f"{source.arrival}: ", lambda: where(i), source, value) for i, value in enumerate(values)]
-
-
-def time_of(rows, name, where, source, value):
-    """The same of one value. Raises BadInput where it is no time, or another sort of time than those before."""
-    form = "none" if value is None or value == "" else "date" if type(value) is str else "number"
-    before = rows.forms - {"zone"} - ({"none"} if source.session else set())
-    found = "null or nothing" if form == "none" else shown(value)
-    if form == "none" and before <= {"none"} or form == "none" and source.session:
-        rows.forms.add("none")
-        return None
-    if before == {"none"}:
-        raise BadInput(f"{where()}: {name}found {found}, and the records before have no time")
     try:
-        if form in (before or {form}) - {"none"}:
-            if form == "date":
-                return nanoseconds(rows, [value])[0]
-            if is_number(value):
-                rows.forms.add(form)
-                return value
+        if types == {str} and rows.forms <= {"date", "zone"}:
+            return nanoseconds(rows, values)
     except ValueError:
         pass
-    dated = "date" in before or (not before and source.unit == "date")
-    raise BadInput(f"{where()}: {name}expected a {'date and time' if dated else 'time'}, found {found}")
+    return [None if value in (None, "") else time_of(rows, lambda: where(i), source, value)
+            for i, value in enumerate(values)]
+
+
+def time_of(rows, where, source, value):
+    """The same of one value. Raises BadInput where it is no time, or another sort of time than those before."""
+    form, dated = "date" if type(value) is str else "number", "date" in (*rows.forms, source.unit)
+    try:
+        if form == "date" and "number" not in rows.forms:
+            return nanoseconds(rows, [value])[0]
+        if is_number(value) and "date" not in rows.forms:
+            rows.forms.add(form)
+            return value
+    except ValueError:
+        pass
+    expected = "a date and time" if dated else "a time"
+    raise BadInput(f"{where()}: {source.arrival}: expected {expected}, found {shown(value)}")
 
 
 def nanoseconds(rows, cells):

@@ -53,6 +53,8 @@ LAYOUT_WORDS = {"rows": "CSV or JSON", "runs": "JSON object"}
 UNIT_WORDS = {"date": "date and time", "": "told by its size, or asked for"}
 TRACE = ("rows", ("input_length", "output_length"), "input_length", "output_length", "timestamp")
 SESSION = "session_id|conversation_id|delay"
+USAGE = ("prompt_tokens|input_tokens|promptTokens|inputTokens|prompt_eval_count",
+         "completion_tokens|output_tokens|completionTokens|outputTokens|generated_tokens|eval_count")
 WHEN = ("ts|timestamp|time|created|created_at|start_time|startTime|arrival_time|arrived_at|request_time|"
         "start_timestamp|datetime|date")
 SOURCES = (
@@ -84,9 +86,8 @@ SOURCES = (
            "by chat_id, parent_chat_id or turn"),
     Source("timed trace", *TRACE, "s", hashes="hash_ids", session=SESSION,
            other="as vLLM and guidellm replay it. Nothing tells it from Mooncake's: it needs --time-unit s"),
-    Source("usage log", "rows", ("prompt_tokens|input_tokens", "completion_tokens|output_tokens"),
-           "prompt_tokens|input_tokens", "completion_tokens|output_tokens", WHEN, "",
-           error="error|status_code|status", other="the names of the OpenAI API, flat"),
+    Source("usage log", "rows", (USAGE[0], USAGE[1]), USAGE[0], USAGE[1], WHEN, "", error="error|status_code|status",
+           other="names of the OpenAI API and others, flat"),
     Source("OpenAI usage", "rows", ("usage.prompt_tokens|usage.input_tokens",
                                     "usage.completion_tokens|usage.output_tokens"),
            "usage.prompt_tokens|usage.input_tokens", "usage.completion_tokens|usage.output_tokens", WHEN, "",
@@ -95,16 +96,17 @@ SOURCES = (
     Source("LiteLLM", "rows", ("prompt_tokens", "completion_tokens", "startTime"), "prompt_tokens",
            "completion_tokens", "startTime", "date", error="status", cache="cache_hit",
            other="its spend logs. What its own cache answered never reached the server"),
-    Source("Langfuse", "rows", ("startTime", "usageDetails.input|usage.input|promptTokens"),
-           "usageDetails.input|usage.input|promptTokens", "usageDetails.output|usage.output|completionTokens",
+    Source("Langfuse", "rows", ("startTime", "usageDetails.input|usage.input|promptTokens|inputUsage"),
+           "usageDetails.input|usage.input|promptTokens|inputUsage",
+           "usageDetails.output|usage.output|completionTokens|outputUsage",
            "startTime", "date", error="level", only=("type", "GENERATION", "observation", " that is no generation"),
            other="observations"),
     Source("multi-round-qa", "rows", ("prompt_tokens", "generation_tokens", "launch_time"), "prompt_tokens",
            "generation_tokens", "launch_time", "s", session="user_id",
            other="of LMCache and vLLM's production-stack. Only the lengths are used"),
     Source("guidellm", "rows", ("prompt_tokens", "output_tokens", "request_start_time"), "prompt_tokens",
-           "output_tokens", "info.timings.targeted_start|request_start_time", "s", error="error",
-           cached="cached_tokens", sent="request_start_time", end="request_end_time", ttft="time_to_first_token_ms",
+           "output_tokens", "info.timings.targeted_start|request_start_time|start_time", "s", error="error",
+           cached="cached_tokens", sent="request_start_time|start_time", end="request_end_time|end_time", ttft="time_to_first_token_ms",
            latency_unit="ms", mean="inter_token_latency_ms",
            other="the report (benchmarks[].requests.successful[]), or its requests as JSON lines"),
     Source("aiperf", "rows", ("metadata", "metrics"), "metrics.input_sequence_length.value",
@@ -122,8 +124,8 @@ SOURCES = (
            "number_output_tokens", "", "s", error="error_code", ttft="ttft_s", latency_unit="s",
            mean="inter_token_latency_s", other="individual_responses; no arrivals"),
 )
-LAB = SOURCES[0]
-GUIDELLM = next(source for source in SOURCES if source.name == "guidellm")
+LAB, GUIDELLM, USAGE_LOG = (next(source for source in SOURCES if source.name == name)
+                            for name in ("this lab", "guidellm", "usage log"))
 POINT = 'or give its figures to calibrate.py, as --point "clients=16 prompt=1024 output=1024 p50_ttft_ms=34 tps=3265"'
 NO_REQUESTS = (  # (JSON or CSV, the keys or columns by which it is told, what it is and what to do)
     ("JSON", ("output_throughput|mean_ttft_ms",), "a result without its requests: run vllm bench serve with "
@@ -135,7 +137,7 @@ NO_REQUESTS = (  # (JSON or CSV, the keys or columns by which it is told, what i
      f"the profile_export.jsonl beside it, {POINT}"),
     ("JSON", ("experiments",), "a file of genai-perf: there are no token counts in it. aiperf writes them: take its "
      "profile_export.jsonl"),
-    ("JSON", ("avg_latency|tokens_per_second|elapsed_time",), "a result of vllm bench latency or throughput, which "
+    ("JSON", ("avg_latency|tokens_per_second|elapsed_time|prefill_latency",), "a result of vllm bench latency or throughput, which "
      f"time no single request: run vllm bench serve with --save-detailed, {POINT}"),
     ("CSV", ("Benchmark|benchmarks:|type_: generative_benchmarks_report",), "a table or YAML of guidellm: take the "
      "benchmarks.json beside it"),
@@ -163,7 +165,8 @@ def table_of_sources():
         arrival = source.arrival if source.arrival != WHEN else "ts, timestamp, created and the like"
         arrival = f"{arrival} ({UNIT_WORDS.get(source.unit, source.unit)})" if arrival else ""
         latencies = [name for name in (source.ttft, source.gaps or source.mean and f"{source.mean} (a mean)") if name]
-        told = f"{LAYOUT_WORDS[source.layout]} with {', '.join(source.sign)}"
+        told = "the next two" if source.sign == (source.prompt, source.output) else ", ".join(source.sign)
+        told = f"{LAYOUT_WORDS[source.layout]} with {told}"
         cells = (source.name, told, source.prompt, source.output, arrival, ", ".join(latencies), source.other)
         rows.append([cell.replace("|", " or ") or "-" for cell in cells])
     rows.insert(1, ["---"] * len(rows[0]))

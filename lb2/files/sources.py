@@ -19,8 +19,9 @@ from files.arrivals import (AT_ONCE, ENDLESS_RPS, UNITS, clocks_back, closed_loo
                             in_order, limits_of, most_under_way, over_limit, since_first_us)
 from files.inputs import BLANK, counted, json_records, read_text, shown
 from files.prefixes import block_size, shared_prefixes
-from files.readers import FIELDS, csv_blocks, csv_header, keys_in, record_blocks, rows_of, run_block, silent_failures
-from files.source_table import GUIDELLM, LAB, NO_REQUESTS, SOURCES, named
+from files.readers import (FIELDS, csv_blocks, csv_header, csv_place, keys_in, record_blocks, rows_of, run_block,
+                           silent_failures)
+from files.source_table import GUIDELLM, LAB, NO_REQUESTS, SOURCES, USAGE_LOG, named
 
 DELAY = "delay"  # a session's turn says how long after the answer before it is due
 FIRST = 100  # records whose keys tell a source: a request that failed may lack some
@@ -78,20 +79,29 @@ def load_trace(path, first=None, time_unit=None, timed=True, columns=None):
 
 def rows_in(where, source, run, measured=False):
     """The Rows of a run of a source; measured: with TTFTs and gaps between tokens."""
-    if source.layout == "runs":
-        block = run_block(where, run, source, measured)
-        return rows_of(source._replace(silent_fails=silent_failures(where, run, source)), [block], measured)
     names = {field: name for field in FIELDS if (name := getattr(source, field))}
     if source.only:
         names["only"] = source.only[0]
-    if not isinstance(run, str):
-        return rows_of(source, record_blocks(where, run, names), measured)
-    last = csv_header(run)[0][-1]
-    cut = not run.endswith("\n") and last in names.values()  # a file cut off in its last number would look the same
-    run = run[: run.rstrip("\n").rfind("\n") + 1] or run if cut else run
-    rows = rows_of(source, csv_blocks(where, run, names), measured)
-    if cut and run.endswith("\n"):
-        rows.left_out.append((len(rows.prompts), None, "unended"))
+    cut = False
+    if source.layout == "runs":
+        place, blocks = lambda i: f"{where}: request {i}", [run_block(where, run, source, measured)]
+        source = source._replace(silent_fails=silent_failures(where, run, source))
+    elif not isinstance(run, str):
+        place = lambda i: f"{where}: record {i}"  # noqa: E731
+        blocks = record_blocks(place, run, names)
+    else:
+        cut = not run.endswith("\n") and csv_header(run)[0][-1] in names.values()  # perhaps in the middle of a number
+        whole = run[: run.rfind("\n") + 1] or run if cut else run
+        cut = cut and whole.endswith("\n")
+        place, blocks = lambda i: csv_place(where, whole, i), csv_blocks(where, whole, names)
+    rows = rows_of(source, place, blocks, measured)
+    if cut:
+        rows.left_out.append((len(rows.prompts), "unended"))
+    if not rows.forms:
+        return rows._replace(times=[])
+    if None in rows.times and not source.session:
+        raise BadInput(f"{where}: request {rows.times.index(None)}: {source.arrival}: expected a time, as others have, "
+                       "found null or nothing")
     return rows
 
 
@@ -148,10 +158,12 @@ def told_by(path, names, form, columns):
         return [named(columns)] if not unknown_names(columns, names) else []
     known = [source for source in SOURCES if has(names, source.sign) and (form == "JSON" or source.layout == "rows")]
     best = max(known, key=lambda source: len(source.sign), default=None)
+    if best is LAB and {"gap", "arrival_ms"} <= set(names):
+        raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
     if best is LAB and "gap" in names:
-        if "arrival_ms" in names:
-            raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
         return [LAB._replace(arrival="gap", unit="s")]
+    if best is LAB and "arrival_ms" not in names and has(names, [USAGE_LOG.arrival]):
+        best = USAGE_LOG
     return [located(source, names) for source in known if source.sign == best.sign]
 
 
@@ -198,18 +210,23 @@ def placed(path, runs):
 def not_understood(path, text, names, form, columns):
     """What a file is that holds no requests, or whose names we do not know, and what to do."""
     if columns:
-        unknown, known = unknown_names(columns, names)[0][:40], ", ".join(sorted(names))[:200]
-        return BadInput(f"{path}: --columns: there is no {unknown} in it, but {known or 'no names'}")
+        unknown = unknown_names(columns, names)[0][:40]
+        return BadInput(f"{path}: --columns: there is no {unknown} in it, but {listed(names) or 'no names'}")
     for forms, sign, words in NO_REQUESTS:
         if form in forms and has(names, sign):
             return BadInput(f"{path}: {words}")
     start = BLANK.match(text).end()
     began = shown(text[start : start + 60]) if text[start:] else "nothing"
-    columns = f" (it has {', '.join(sorted(names))[:120]})" if len(names) > 1 else ""
+    columns = f" (it has {listed(names)})" if len(names) > 1 else ""
     return BadInput(f"{path}: not a request file that we know: it begins with {began}. Name its columns{columns}: "
                     "--columns prompt=NAME output=NAME arrival=NAME unit=s. Or write "
                     '[{"prompt_tokens": 140, "output_tokens": 294, "arrival_ms": 0}]. '
                     f"Known are {', '.join(source.name for source in SOURCES)}")
+
+
+def listed(names):
+    """The names of columns, or of keys that hold no object, as far as a line can hold them."""
+    return ", ".join(name for name in sorted(names) if not any(other.startswith(f"{name}.") for other in names))[:200]
 
 
 # --- a run ----------------------------------------------------------------------------------------
@@ -220,19 +237,20 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
     source = found.sources[0]
     if not rows.prompts:
         raise BadInput("; ".join([f"{path}: no request in it ({source.name})", *left_out_words(rows.left_out, source)]))
-    gaps_s = lab_gaps(path, rows.times) if source.arrival == "gap" else None
-    times = list(accumulate(gaps_s)) if gaps_s else rows.times
-    rows = rows._replace(times=times)
     turns = turns_of(found.sources, rows)
     if turns:
         rows = rows._replace(times=[])
+    gaps_s = lab_gaps(path, rows.times) if source.arrival == "gap" else None
+    if gaps_s:
+        rows = rows._replace(times=list(accumulate(gaps_s)))
     hashed = any(rows.hashes) and source.block_tokens is not None
     block_tokens = block_size(rows.prompts, rows.hashes) if hashed else None
     source, unit = settled(path, found, rows, block_tokens, time_unit, timed)
     times, closed, time_notes = ([], False, turns) if turns else played(source, rows, unit, limits, found.names)
     order = in_order(times) if times else range(len(rows.prompts))
     taken = order[:first]
-    left_out = left_out_among(rows, times, taken) if first and first <= len(order) else rows.left_out
+    last = max(taken) if first and first <= len(order) else len(order)
+    left_out = [one for one in rows.left_out if one[0] <= last]
     outputs, silent_notes = with_a_token(picked(rows.outputs, taken))
     requests = Requests(picked(rows.prompts, taken), outputs)
     prefixes, prefix_notes = None, []
@@ -314,18 +332,10 @@ REASONS = {
 
 
 def left_out_words(left_out, source):
-    """[(rows before it, time, why), ...] in words."""
-    reasons = Counter(why for *_, why in left_out)
+    """[(rows before it, why), ...] in words."""
+    reasons = Counter(why for _, why in left_out)
     words = REASONS | {"other": source.only[2:]}
     return [f"{counted(reasons[why], *words[why])} left out" for why in words if reasons[why]]
-
-
-def left_out_among(rows, times, taken):
-    """Those of the requests left out that came before the last one taken."""
-    if not times:
-        return [one for one in rows.left_out if one[0] <= taken[-1]]
-    last = times[taken[-1]]
-    return [one for one in rows.left_out if (one[0] <= taken[-1] if one[1] is None else one[1] <= last)]
 
 
 def picked(column, positions):

@@ -6,10 +6,10 @@ import pytest
 import static
 import traces
 from common import BadInput, load_requests
-from fixture import ROOT, SHIPPED, script, words
+from fixture import ROOT, SHIPPED, script
 from files.benchmarks import load_benches
 from files.sources import load_trace
-from traces import shared_tokens, summary
+from traces import summary
 
 PUBLIC = ROOT / "fixtures" / "public"
 VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
@@ -49,12 +49,6 @@ def test_the_share_of_shared_prefixes_worked_by_hand(tmp_path, said):
                             for at, prompt, names in rows))
     assert said(traces, path).endswith(
         "  prefixes: 68.3% of the prompt tokens lie in a prefix that another prompt shares\n")
-
-
-def test_a_prefix_is_shared_by_two_or_more():
-    """A: 16 tokens by three, B: 32 by two, C: 48 by one. Each prompt counts the longest that others have, too."""
-    prefixes = [(("A", 16), ("B", 32), ("C", 48)), (("A", 16), ("B", 32)), (("A", 16),), (), (("D", 9),)]
-    assert shared_tokens(prefixes) == 32 + 32 + 16
 
 
 def test_a_grid_is_named(tmp_path, said):
@@ -97,18 +91,6 @@ def test_flags_that_make_no_sense(monkeypatch, capsys, arguments, says):
     with pytest.raises(SystemExit) as ended:
         traces.main()
     assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"traces.py: error: {says}\n")
-
-
-def test_the_help_says_what_each_flag_does(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["traces.py", "--help"])
-    with pytest.raises(SystemExit):
-        traces.main()
-    said = words(capsys.readouterr().out)
-    for flag in ("FILE request files or benchmark results", "--first N take the first N requests only (default: all)",
-                 "--brief print one line a file", "--convert OUT.json write the requests in the lab's own format",
-                 "--sources print the table of known sources, in Markdown",
-                 "--time-unit {ms,s} unit of the arrivals, for a file that does not settle it (default: ask)"):
-        assert flag in said, flag
 
 
 def test_first_takes_the_first_of_a_plain_list(tmp_path, said):
