@@ -1,17 +1,15 @@
-"""With my traffic, on my server, at my targets: how much load, which max_num_seqs, how many
-servers?
+"""With my traffic, on my server, at my targets: how much load, which max_num_seqs, how many servers?
 
-Plays the requests through the paged scheduler at the costs of a server (calibrate.py) and
-looks for the largest load at which every target holds at p99, over all requests. None is dropped.
+Runs the requests through the paged scheduler at the costs of a server (calibrate.py) and looks for
+the largest load at which every target holds at p99, over all requests. None is dropped.
 
-    open loop     requests per second, for each max_num_seqs: the trace's own arrivals, faster or
-                  slower; Poisson arrivals where the file has none
+    open loop     requests per second: the trace's own arrivals, faster or slower; Poisson arrivals
+                  where the file has none
     closed loop   clients, each of which sends its next request when its last one has ended
     --rps X       how many equal servers the trace needs at X requests/s, dealt to them in turn
 
-A load is accepted if the trace itself and all of 20 replays of it meet every target. A replay is
-made of blocks of consecutive requests, drawn from the trace. Beside each answer stands the one for
-a server whose every step takes 10 % longer. No answer is above the capacity of the server.
+The answer is a load that about nine of ten futures of the trace carry. They are told by 20 replays,
+made of blocks of consecutive requests that are drawn from the trace. No answer is above the capacity.
 
 TTFT is the time to the first token, TPOT the mean time between a request's tokens, E2E the time to
 its last token, ITL the time between two tokens of any request. The engine is asynchronous, as
@@ -22,21 +20,22 @@ vLLM's is. It leaves out noise, and whatever the costs leave out.
 
 import math
 from argparse import ArgumentTypeError
+from functools import partial
 
 from common import BadInput, count, number, run, save, say
 from running.options import add_columns, add_time_unit, arguments, whole
 from files.costs import load_costs, load_server
+from files.sources import load_trace
 from drawing.plan import draw_plan
 from planning.answers import Asked, answers
 from planning.arrivals import grid_of, own_rps, spread
 from planning.engine import LEAST_KV_TOKENS, Server, Targets, Traffic, blocks_of
+from planning.loads import Problem, Setup
 from planning.own_run import own_run
-from running.processes import cores
-from planning.replays import block_rows, by_chance, draws, remembered, replays
+from planning.replays import block_rows
 from planning.results import picture_of, plan_fields, plan_json, plan_line, plan_table
-from planning.words import Plan, said
-from planning.trials import Problem
-from files.sources import load_trace
+from planning.words import Plan, sentences
+from running.processes import cores
 
 MAX_NUM_SEQS = [8, 16, 32, 64, 128, 256]
 MAX_NUM_BATCHED_TOKENS = 2048
@@ -69,8 +68,8 @@ def parser():
     parser.add_argument("--max-num-seqs", type=count, nargs="+", metavar="N",
                         help="limits to try (default: the server's if --costs says it, else "
                              f"{' '.join(map(str, MAX_NUM_SEQS))})")
-    parser.add_argument("--max-num-batched-tokens", type=count, metavar="N",
-                        help=f"token budget of a step (default: that of --costs, else {MAX_NUM_BATCHED_TOKENS})")
+    parser.add_argument("--max-num-batched-tokens", type=count, nargs="+", metavar="N",
+                        help=f"token budgets of a step (default: that of --costs, else {MAX_NUM_BATCHED_TOKENS})")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
                         help="tokens that the KV cache holds (default: those of --costs, else unlimited)")
     parser.add_argument("--synchronous", action="store_true",
@@ -83,7 +82,10 @@ def parser():
                         help="most clients tried in closed loop (default: 256)")
     parser.add_argument("--replicas", action="store_true", help="how many servers for the trace at its own rate")
     parser.add_argument("--rps", type=number, metavar="X", help="how many servers for X requests/s")
-    parser.add_argument("--spare", type=whole, default=0, metavar="N", help="servers that may be down (default: 0)")
+    parser.add_argument("--spare", type=whole, metavar="N", help="servers that may be down (with --rps or --replicas)")
+    parser.add_argument("--price-per-hour", type=number, metavar="X", help="of a server: what a million tokens cost")
+    parser.add_argument("--times", type=partial(number, least=1), metavar="X", help="a burst: so many times the load")
+    parser.add_argument("--for", type=number, dest="seconds", metavar="S", help="and for so many seconds")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON instead of words")
     parser.add_argument("--processes", type=count, metavar="N",
                         help="processes to use (default: as many as cores); the plan does not depend on it")
@@ -101,50 +103,57 @@ def traffic_of(args, trace):
     return Traffic(trace.requests, arrivals_us, None if args.no_prefix_caching else trace.prefixes), grid
 
 
-def server_of(args, described):
-    """(the Server, limits to try), by the options, then by the costs file, then by default. Raises BadInput."""
+def setups_of(args, described):
+    """The Setups to try, by the options, then by the costs file, then by default. Raises BadInput."""
     kv_tokens = args.kv_tokens or described.kv_tokens
     if kv_tokens is not None and kv_tokens < LEAST_KV_TOKENS:
         raise BadInput(f"--kv-tokens: expected at least {LEAST_KV_TOKENS}, found {kv_tokens}")
-    budget = args.max_num_batched_tokens or described.max_num_batched_tokens or MAX_NUM_BATCHED_TOKENS
-    asynchronous = not args.synchronous and described.asynchronous is not False
+    budgets = args.max_num_batched_tokens or [described.max_num_batched_tokens or MAX_NUM_BATCHED_TOKENS]
     limits = args.max_num_seqs or ([described.max_num_seqs] if described.max_num_seqs else MAX_NUM_SEQS)
-    server = Server(load_costs(args.costs), budget, blocks_of(kv_tokens), asynchronous)
-    return server, sorted(set(limits))
+    asynchronous = not args.synchronous and described.asynchronous is not False
+    costs = load_costs(args.costs)
+    return [Setup(Server(costs, budget, blocks_of(kv_tokens), asynchronous), limit, args.clients)
+            for budget in sorted(set(budgets)) for limit in sorted(set(limits))]
+
+
+def asked_of(args, setups, own):
+    """What is Asked. Raises BadInput."""
+    if args.replicas and not (own or args.rps):
+        raise BadInput(f"{args.requests}: --replicas needs a rate, and the file has no arrivals: give --rps")
+    if args.spare is not None and not (args.rps or args.replicas):
+        raise BadInput("--spare counts servers: give --rps or --replicas, too")
+    if (args.times is None) != (args.seconds is None):
+        raise BadInput("a burst needs both --times and --for")
+    burst = (args.times, args.seconds) if args.times else None
+    return Asked(setups, args.up_to, args.rps or (own if args.replicas else None), args.spare or 0,
+                 own_run(args.requests, args.first), burst, args.price_per_hour)
 
 
 def main():
     args = parser().parse_args()
     described = load_server(args.costs)
-    server, limits = server_of(args, described)
     trace = load_trace(args.requests, args.first, args.time_unit, columns=args.columns)
     traffic, grid = traffic_of(args, trace)
     own = own_rps(traffic.arrivals_us)
-    if args.replicas and not (own or args.rps):
-        raise BadInput(f"{args.requests}: --replicas needs a rate, and the file has no arrivals: give --rps")
     targets = Targets(args.percentile, args.target_ttft_ms, args.target_tpot_ms, args.target_e2e_ms, args.target_itl_ms)
     if min(targets[1:]) == math.inf:
         raise BadInput("no target is left: give at least one of --target-ttft-ms, -tpot-ms, -e2e-ms and -itl-ms")
-    block = block_rows(traffic)
-    bursty = remembered(traffic) > by_chance(len(trace.requests.prompt_tokens))
-    problem = Problem(server, targets, draws(traffic), replays(traffic, block), own or 1.0, args.clients,
-                      block if bursty else None)
-    asked = Asked(limits, args.up_to, args.rps or (own if args.replicas else None), args.spare,
-                  own_run(args.requests, args.first))
+    problem = Problem(targets, traffic, block_rows(traffic), own or 1.0)
+    asked = asked_of(args, setups_of(args, described), own)
     found = answers(problem, asked, args.processes or cores())
-    plan = Plan(problem, asked, found, own, grid, args.spread, trace.closed,
-                args.costs and args.costs.name, (described.measured_sequences, described.measured_prompt_tokens))
-
     fields = plan_fields(problem, asked, (args.requests.name, args.costs and args.costs.name), own, found)
-    sentences = said(plan)
-    picture = draw_plan(**picture_of(problem, own, found))
+    words = sentences(Plan(problem, asked, found, own, grid, args.spread, trace.closed, args.costs and args.costs.name,
+                           (described.measured_sequences, described.measured_prompt_tokens)))
+    shown = picture_of(problem, own, found)
+    limits = {name: [(rps, ms, ms, ms) for rps, ms in points] for name, points in shown.limits.items()}
+    picture = draw_plan(limits, shown.target_ms, shown.measure, shown.today_rps, shown.capacity_rps, shown.answer,
+                        shown.slower_rps, "Every" in shown.verdict)
     save(args.out, {"plan.txt": plan_line(fields), "plan.csv": plan_table(problem, found), "plan.svg": picture})
     if args.json:
-        print(plan_json(problem, fields, found, sentences))
+        print(plan_json(problem, fields, found, words))
         return
-    for sentence in (*sentences, f"{args.requests.name}: {trace}."):
+    for sentence in (*words, f"{args.requests.name}: {trace}. plan.txt, plan.csv and plan.svg hold the plan."):
         say(sentence)
-    say(f"plan.txt: {plan_line(fields)}")
 
 
 if __name__ == "__main__":

@@ -1,88 +1,111 @@
-"""All the answers of a plan: open loop per limit, closed loop, servers, and each with steps that
-are 10 % longer.
+"""All the answers of a plan: open loop, closed loop, servers, hours, a burst.
 
     answers(problem, asked, processes)    -> Answers
 
-The searches are independent, so each runs in a process of its own. The largest max_num_seqs is
-searched first: a limit that no play of its answer reached would change nothing, so it is not
-searched.
+The edge of the trace itself chooses max_num_seqs and the token budget. A setup whose capacity is lower
+than an edge that was found cannot win and is not searched; nor is a limit that no run of the trace
+reached. The replays are then run for the chosen setup alone. What is independent runs in processes of
+its own.
 """
 
 from typing import NamedTuple
 
 from common import progress
 from planning.engine import Measures, alone, measured
+from planning.loads import run_at, rows_at_a_server, stream_for
 from planning.own_run import Check, checked
+from planning.replays import REPLAYS
+from planning.search import Found, capacity_of, stream_edge
+from planning.servers import HOUR_US, Burst, Fleet, after_burst, by_hour, search_servers
 from running.processes import in_processes
-from planning.replicas import search_replicas
-from planning.search import Found, rps_of, rung_below, search_closed, search_open
-from planning.trials import look, tail_bursts
-from tune import largest_within, measure, p99
 
-SHORT = 1_000  # requests, up to which tune.py's answer is put beside the closed loop's
-AROUND = (-12, -6, -3, -1, 1, 2, 4)  # rungs beside the answer whose 20 replays are played for the picture
+FEW = 5  # requests beyond the percentile, below which it is not firm
+CLIENTS = 16  # where the search in closed loop begins
 
 
 class Asked(NamedTuple):
     """What the user wants to know."""
 
-    limits: list  # max_num_seqs to try, in order
+    setups: list  # open loop: every max_num_seqs with every token budget
     up_to: int  # clients
-    rps: float  # for how much load servers are counted; None: they are not
-    spare: int  # servers that may be down
-    run: object  # Bench of the request file if it is a measured run, else None
+    rps: float = None  # for how much load servers are counted; None: they are not
+    spare: int = 0  # servers that may be down
+    run: object = None  # Bench of the request file if it is a measured run, else None
+    burst: tuple = None  # (times, seconds)
+    price: float = None  # of a server and hour
 
 
 class Answers(NamedTuple):
     alone: Measures  # each request by itself; if it misses, nothing below was tried
     feasible: bool
-    open: dict = {}  # max_num_seqs -> Found, of those that were searched
+    tried: tuple = ()  # Found of each setup, without replays; its trace is None if its capacity is too low to win
     alike: tuple = ()  # limits that change nothing from the smallest of them on
-    most_running: int = 0  # sequences at once, at the answer of the largest limit
-    limit: int = None  # the max_num_seqs of the open loop's answer
-    slower_open: Found = None
-    around: tuple = ()  # Points beside the answer, with all replays
-    bursts: int = None  # places of the trace where its slowest requests lie; None: its rows do not remember each other
+    most_running: int = 0  # sequences at once, at the trace's edge with the largest limit
+    open: Found = None
+    at_answer: Measures = None  # the trace at the answer of the open loop
     closed: Found = None
-    slower_closed: Found = None
-    tune: int = None  # what tune.py says of the same requests; None: they are many, or TTFT has no target at p99
-    replicas: Found = None
-    slower_replicas: Found = None
+    fleet: Fleet = None
+    unbearable: bool = False  # the recording is too short to tell how many servers
+    hours: list = ()  # (requests/s, servers) of each hour
+    burst: Burst = None
     check: Check = None
 
 
 def answers(problem, asked, processes):
     """The Answers. The same for any number of processes."""
-    each = measured(problem.targets, [alone(problem.server, problem.traces[0])])
+    largest = max(asked.setups, key=lambda setup: setup.max_num_seqs)
+    each = measured(problem.targets, alone(largest.server, problem.traffic))
     if not each.meets(problem.targets):
-        check = checked(problem, asked.run, asked.limits[-1]) if asked.run else None
+        check = checked(problem, asked.run, largest) if asked.run else None
         return Answers(each, False, check=check)
-    largest = asked.limits[-1]
-    first, closed = done([(search_open, problem, largest), (search_closed, problem, largest, asked.up_to)], processes)
-    alike = tuple(limit for limit in asked.limits if limit >= most_running(first))
-    others = [limit for limit in asked.limits if limit not in alike]
-    slower = problem.slower()
-    clients = closed.best.load.clients if closed.best else 1
-    slower_closed, *found = done([(search_closed, slower, largest, asked.up_to, clients),
-                                  *((search_open, problem, limit) for limit in others)], processes)
-    searched = dict(zip(others, found))
-    searched |= {alike[0]: with_limit(first, alike[0])} if alike else {}
-    limit = best_limit(searched)
-    best = searched[limit].best
-    jobs = {"slower_open": (search_open, slower, limit, best.load.rps if best else None)}
-    if best:
-        jobs["bursts"] = (tail_bursts, problem, best.load)
+    tried, alike, running = setups_tried(problem, asked.setups, processes)
+    searched = [one for one in tried if one.trace]
+    chosen = max(searched, key=lambda one: (one.trace.load or 0, -one.setup.max_num_seqs,
+                                            -one.setup.server.max_num_batched_tokens))
+    closed = chosen.setup._replace(max_num_seqs=largest.max_num_seqs, gateway=None, closed_to=asked.up_to)
+    jobs = [*replay_jobs(problem, chosen), (stream_edge, problem, closed, None, CLIENTS, None)]
+    at_run = chosen.setup._replace(max_num_seqs=largest.max_num_seqs)
+    jobs += [(checked, problem, asked.run, at_run)] if asked.run else []
+    results = done(jobs, processes)
+    one, many = chosen._replace(replays=results[:REPLAYS]), Found(closed, None, results[REPLAYS])
+    answer = one.answer()
+    jobs = [*replay_jobs(problem, many), *([(measures_at, problem, one.setup, answer)] if answer else [])]
+    *replays, last = [*done(jobs, processes), *([] if answer else [None])]
+    found = Answers(each, True, tuple(tried), alike, running, one, last, many._replace(replays=replays),
+                    check=results[-1] if asked.run else None)
+    return more_answers(problem, asked, found, processes)
+
+
+def more_answers(problem, asked, found, processes):
+    """The Answers with servers, hours and a burst, where they are asked for."""
+    one = found.open
+
+    def search(setup, found):
+        near = [(None, found.trace), *enumerate(found.replays)]
+        jobs = [(stream_edge, problem, setup, one.capacity_rps, edge.load, seed) for seed, edge in near]
+        trace, *replays = done(jobs, processes)
+        return Found(setup, one.capacity_rps, trace, replays)
+
+    own = problem.traffic.arrivals_us
+    base = one.answer() and min(problem.nominal_rps if own else one.answer(), one.answer())
     if asked.rps:
-        jobs["replicas"] = (search_replicas, problem, limit, asked.rps)
-        jobs["slower_replicas"] = (search_replicas, slower, limit, asked.rps)
-    if problem.targets.percentile == 99 and len(problem.traces[0].requests.prompt_tokens) <= SHORT:
-        jobs["tune"] = (tunes_number, problem)
-    if asked.run:
-        jobs["check"] = (checked, problem, asked.run, largest)
-    more = [(look, problem, load) for load in neighbours(searched[limit])]
-    *results, = done([*jobs.values(), *more], processes)
-    return Answers(each, True, dict(sorted(searched.items())), alike, most_running(first), limit, closed=closed,
-                   slower_closed=slower_closed, around=tuple(results[len(jobs):]), **dict(zip(jobs, results)))
+        servers = asked.rps / (one.carries() or one.capacity_rps)
+        if servers > 1 and servers * rows_at_a_server(one.setup) > problem.requests and too_few(problem):
+            return found._replace(unbearable=True)
+        fleet = search_servers(one, asked.rps, search)
+        found = found._replace(fleet=fleet)
+        if fleet and own and own[-1] >= 2 * HOUR_US:
+            times = asked.rps / problem.nominal_rps
+            found = found._replace(hours=by_hour(problem, one.setup, fleet.found.carries(), times))
+        base = fleet and asked.rps / fleet.servers
+    if asked.burst and base:
+        found = found._replace(burst=after_burst(problem, one.setup, base, *asked.burst))
+    return found
+
+
+def too_few(problem):
+    """Is the percentile told by fewer than five of the trace's requests?"""
+    return problem.requests * (1000 - round(10 * problem.targets.percentile)) < 1000 * FEW
 
 
 def done(jobs, processes):
@@ -90,39 +113,35 @@ def done(jobs, processes):
     return [result for _, result in sorted(progress(in_processes(jobs, processes), len(jobs)), key=lambda one: one[0])]
 
 
-def most_running(found):
-    """The most sequences that ran at once where the answer was decided: at it, and one rung above it."""
-    decisive = found.points[:1]
-    if found.best:
-        index = [point.load for point in found.points].index(found.best.load)
-        decisive = found.points[index : index + 2]
-    return max(one.peak_running for point in decisive for one in (point.trace, *point.replays))
+def replay_jobs(problem, found):
+    return [(stream_edge, problem, found.setup, found.capacity_rps, found.trace.load, seed) for seed in range(REPLAYS)]
 
 
-def with_limit(found, limit):
-    """The same Found for a smaller limit that changes nothing."""
-    points = [point._replace(load=point.load._replace(max_num_seqs=limit)) for point in found.points]
-    best = found.best and found.best._replace(load=found.best.load._replace(max_num_seqs=limit))
-    return found._replace(points=points, best=best)
+def measures_at(problem, setup, load):
+    """The Measures of the trace itself at a load."""
+    return measured(problem.targets, run_at(setup, stream_for(problem, setup, None), load, problem.nominal_rps))
 
 
-def best_limit(searched):
-    """The limit with the highest load; of equals, the smallest. Without any answer, the largest that was searched."""
-    met = {limit: found.best.load.rps for limit, found in searched.items() if found.best}
-    return min(met, key=lambda limit: (-met[limit], limit)) if met else max(searched)
+def setups_tried(problem, setups, processes):
+    """([Found of each setup without replays], limits that are alike, the most sequences that ran at once)."""
+    capacities = dict(zip(setups, done([(capacity_of, problem, setup) for setup in setups], processes)))
+    most = max(setup.max_num_seqs for setup in setups)
+    first = [setup for setup in setups if setup.max_num_seqs == most]
+    jobs = [(stream_edge, problem, setup, capacities[setup], None, None) for setup in first]
+    edges = dict(zip(first, done(jobs, processes)))
+    running = max(map(most_running, edges.values()))
+    alike = tuple(sorted({setup.max_num_seqs for setup in setups if setup.max_num_seqs >= running}))
+    best = max(edge.load or 0 for edge in edges.values())
+    others = [setup for setup in setups if setup not in edges and setup.max_num_seqs not in alike[1:]
+              and (capacities[setup] > best or setup.max_num_seqs in alike)]
+    jobs = [(stream_edge, problem, setup, capacities[setup], best or None, None) for setup in others]
+    edges |= dict(zip(others, done(jobs, processes)))
+    return [Found(setup, capacities[setup], edges.get(setup)) for setup in setups
+            if setup.max_num_seqs not in alike[1:]], alike, running
 
 
-def neighbours(found):
-    """Loads beside the answer, at and below the capacity, that show how steep it is there."""
-    if not found.best:
-        return []
-    rung, top = rung_below(found.best.load.rps), rung_below(found.capacity_rps)
-    return [found.best.load._replace(rps=rps_of(rung + step)) for step in AROUND if rung + step <= top]
-
-
-def tunes_number(problem):
-    """tune.py's max_concurrency, 0 if there is none; None if the largest that it tries still meets the target."""
-    requests, costs, target_ms = problem.traces[0].requests, problem.server.costs, problem.targets.ttft_ms
-    most = min(256, len(requests.prompt_tokens))
-    best = largest_within((measure(requests, clients, costs) for clients in range(1, most + 1)), target_ms, p99)
-    return None if best and best.concurrency == most else best.concurrency if best else 0
+def most_running(edge):
+    """The most sequences that ran at once at an edge and at the next load above it; without an edge, at the lowest."""
+    loads = sorted(edge.tried)
+    at = loads.index(edge.load) if edge.load else 0
+    return max(edge.tried[load].peak_running for load in loads[at : at + 2])

@@ -8,11 +8,12 @@ Times are whole microseconds from the first arrival on, in order.
 """
 
 from collections import Counter
+from itertools import accumulate
+from random import Random
 from typing import NamedTuple
 
-from queueing import unit_arrivals
-
 SHARED = 0.1  # of the requests: so many share their moment with an earlier one, at least
+
 
 class Grid(NamedTuple):
     """Arrivals that were written down on a coarse clock."""
@@ -35,8 +36,9 @@ def scaled(arrivals_us, factor):
 
 
 def poisson(seed, n):
-    """n arrivals at 1 request per second, step 6's draw of this seed."""
-    return [round(1_000_000 * arrival) for arrival in unit_arrivals(seed, n)]
+    """n arrivals at 1 request per second, the draw of queueing.py with this seed."""
+    random = Random(seed)
+    return [round(1_000_000 * arrival) for arrival in accumulate(random.expovariate(1.0) for _ in range(n))]
 
 
 def most_at_once(arrivals_us):

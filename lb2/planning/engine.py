@@ -1,9 +1,8 @@
-"""How does one server serve this traffic: what does each request wait, and how much does the server
-carry?
+"""How does one server serve this traffic: what does each request wait, and how much does the server carry?
 
-    play(server, traffic, 64)                -> Play, arrivals as the traffic says (open loop)
-    play(server, traffic, 64, clients=20)    -> Play, each client sends its next request when its last one has ended
-    measured(targets, [play])                -> Measures(ttft_ms=180.2, tpot_ms=21.4, ..., peak_running=51)
+    simulate(server, traffic, 64)                -> Run, arrivals as the traffic says (open loop)
+    simulate(server, traffic, 64, clients=20)    -> Run, each client sends its next request when its last one has ended
+    measured(targets, run)                       -> Measures(ttft_ms=180.2, tpot_ms=21.4, ..., peak_running=51)
 
 This is the only file of the plan that calls the scheduler.
 
@@ -27,6 +26,7 @@ OWN_BLOCKS = 1  # of the cache that vLLM logs: a server that logs 400 blocks has
 LEAST_KV_TOKENS = (1 + OWN_BLOCKS) * BLOCK_SIZE
 FILL = 10  # capacity: as many waves of max_num_seqs requests, so that filling up and running empty weigh little
 MOST_FILL = 10_000  # requests made of a short list for that
+TIMES = ("ttft_ms", "tpot_ms", "e2e_ms", "itl_ms")
 
 
 def blocks_of(kv_tokens):
@@ -40,6 +40,11 @@ class Traffic(NamedTuple):
     requests: Requests
     arrivals_us: list  # n times from 0 on; None: there are none
     prefixes: list  # n lists of (name, tokens), for the scheduler; None: prefix caching is off
+
+    def part(self, turn):
+        """The same of a slice of the rows."""
+        return Traffic(self.requests._make(column[turn] for column in self.requests),
+                       self.arrivals_us and self.arrivals_us[turn], self.prefixes and self.prefixes[turn])
 
 
 class Server(NamedTuple):
@@ -59,7 +64,7 @@ class Targets(NamedTuple):
     itl_ms: float = math.inf
 
 
-class Play(NamedTuple):
+class Run(NamedTuple):
     """What the clients saw, in us; three columns of n, and the gaps of all requests."""
 
     ttfts_us: list
@@ -82,20 +87,29 @@ class Measures(NamedTuple):
     goodput: float  # share of the requests that meet the targets of TTFT, TPOT and E2E together
     peak_running: int
 
+    def share(self, targets):
+        """(the largest of value / target, its measure): which target binds; above 1 it is missed."""
+        return max(((value / target, name) for name, value, target in zip(TIMES, self, targets[1:])
+                    if value is not None and target < math.inf), default=(0.0, None))
+
     def meets(self, targets):
         """Is each target met at its percentile?"""
-        return all(value is None or value <= target for value, target in zip(self[:4], targets[1:]))
+        return self.share(targets)[0] <= 1
 
 
-# --- one play ---------------------------------------------------------------------------------------
+# --- one run ----------------------------------------------------------------------------------------
 
 
-def play(server, traffic, max_num_seqs, clients=None):
-    """The Play of one server. clients: closed loop of so many; with arrivals, a gateway that lets so many through.
+def simulate(server, traffic, max_num_seqs, clients=None):
+    """The Run of one server. clients: closed loop of so many; with arrivals, a gateway that lets so many through.
 
     Waiting at the gateway counts: with arrivals, times are counted from them.
     """
-    result = scheduled(server, traffic, max_num_seqs, clients)
+    return seen(traffic, scheduled(server, traffic, max_num_seqs, clients))
+
+
+def seen(traffic, result):
+    """The Run of a Schedule."""
     issued_us = traffic.arrivals_us or result.issued_us
     ttfts_us = [first - issued for first, issued in zip(result.first_token_us, issued_us)]
     e2es_us = [finished - issued for finished, issued in zip(result.finished_us, issued_us)]
@@ -103,12 +117,12 @@ def play(server, traffic, max_num_seqs, clients=None):
         (finished - first) / (output - 1) if output > 1 else None
         for finished, first, output in zip(result.finished_us, result.first_token_us, traffic.requests.output_tokens)
     ]
-    return Play(ttfts_us, tpots_us, e2es_us, result.gaps_us, sum(traffic.requests.output_tokens),
-                max(result.finished_us), result.peak_running)
+    return Run(ttfts_us, tpots_us, e2es_us, result.gaps_us, sum(traffic.requests.output_tokens),
+               max(result.finished_us), result.peak_running)
 
 
 def scheduled(server, traffic, max_num_seqs, clients=None):
-    """The Schedule of the engine. Clients of a closed loop begin a microsecond apart: calibration/loads.py says why."""
+    """The Schedule of the engine. Closed loop: clients begin 1 us apart; calibration/loads.py says why."""
     requests, arrivals_us, prefixes = traffic
     if clients and arrivals_us is None:
         arrivals_us = range(len(requests.prompt_tokens))
@@ -141,13 +155,13 @@ def capacity_rps(server, traffic, max_num_seqs):
 
 
 def alone(server, traffic):
-    """A Play in which no request meets another: what no load and no number of servers can better.
+    """A Run in which no request meets another: what no load and no number of servers can better.
 
-    Only two tokens of each are played; the others come as the second did, which is at least as fast as in truth.
+    Only two tokens of each are simulated; the others come as the second did, which is at least as fast as in truth.
     """
     requests, _, prefixes = traffic
     short = Requests(requests.prompt_tokens, [min(2, output) for output in requests.output_tokens])
-    one = play(server, Traffic(short, None, prefixes), 1, clients=1)
+    one = simulate(server, Traffic(short, None, prefixes), 1, clients=1)
     e2es_us = [ttft if gap is None else ttft + (output - 1) * gap
                for ttft, gap, output in zip(one.ttfts_us, one.tpots_us, requests.output_tokens)]
     return one._replace(e2es_us=e2es_us)
@@ -156,36 +170,23 @@ def alone(server, traffic):
 # --- its measures -----------------------------------------------------------------------------------
 
 
-def together(plays):
-    """The Play of several servers that begin at the same moment, as if they were one."""
-    if len(plays) == 1:
-        return plays[0]
-    columns = [[us for column in columns for us in column] for columns in zip(*(play[:3] for play in plays))]
-    return Play(*columns, pooled(play.gaps_us for play in plays), sum(play.output_tokens for play in plays),
-                max(play.span_us for play in plays), max(play.peak_running for play in plays))
+def together(runs):
+    """The Run of several servers that begin at the same moment, as if they were one."""
+    columns = [[us for column in columns for us in column] for columns in zip(*(run[:3] for run in runs))]
+    gaps_us = Counter()
+    for run in runs:
+        gaps_us.update(run.gaps_us)
+    return Run(*columns, gaps_us, sum(run.output_tokens for run in runs), max(run.span_us for run in runs),
+               max(run.peak_running for run in runs))
 
 
-def pooled(counters):
-    """The sum of several Counters."""
-    total = Counter()
-    for counter in counters:
-        total.update(counter)
-    return total
-
-
-def measured(targets, plays):
-    """The Measures of one or more plays, one after the other, their requests pooled."""
-    ttfts_us = [us for play in plays for us in play.ttfts_us]
-    tpots_us = [us for play in plays for us in play.tpots_us]
-    e2es_us = [us for play in plays for us in play.e2es_us]
-    gaps_us = plays[0].gaps_us if len(plays) == 1 else pooled(play.gaps_us for play in plays)
-    limits_us = [1000 * target for target in (targets.ttft_ms, targets.tpot_ms, targets.e2e_ms)]
+def measured(targets, run):
+    """The Measures of a run."""
+    limits_us = [1000 * target for target in targets[1:4]]
     good = sum(ttft <= limits_us[0] and (tpot is None or tpot <= limits_us[1]) and e2e <= limits_us[2]
-               for ttft, tpot, e2e in zip(ttfts_us, tpots_us, e2es_us))
+               for ttft, tpot, e2e in zip(*run[:3]))
     times_us = [percentile_of_counts(Counter(values), targets.percentile)
-                for values in (ttfts_us, [us for us in tpots_us if us is not None], e2es_us)]
-    times_us.append(percentile_of_counts(gaps_us, targets.percentile))
-    tokens = sum(play.output_tokens for play in plays)
+                for values in (run.ttfts_us, [us for us in run.tpots_us if us is not None], run.e2es_us)]
+    times_us.append(percentile_of_counts(run.gaps_us, targets.percentile))
     return Measures(*(us if us is None else us / 1000 for us in times_us),
-                    tokens * 1_000_000 / sum(play.span_us for play in plays),
-                    good / len(ttfts_us), max(play.peak_running for play in plays))
+                    run.output_tokens * 1_000_000 / run.span_us, good / len(run.ttfts_us), run.peak_running)

@@ -10,13 +10,13 @@ tenth of them. (With independent rows any length is right; the longer they remem
 must be. That the best length of a block bootstrap grows with the cube root: Hall, Horowitz and
 Jing, Biometrika 1995.)
 
-    block_rows(traffic)            -> 27
-    replays(traffic, 27)           -> 20 Traffics, the same ones every time
+    block_rows(traffic)                  -> 27
+    stream(traffic, 27, 5_000, seed)     -> Traffic of 5,000 rows: a replay, the same one every time
+    stream(traffic, 27, 5_000, None)     -> the trace itself, repeated where it has fewer rows
 """
 
 from collections import Counter
 from itertools import accumulate
-from math import sqrt
 from random import Random
 from statistics import fmean, pvariance
 
@@ -25,9 +25,6 @@ from planning.arrivals import poisson
 from planning.engine import Traffic
 
 REPLAYS = 20
-MIDDLE = 18  # of the 20 replays: their range is printed
-DRAWS = 20  # step 6's
-ENOUGH = 20_000  # requests in all draws of a list without arrivals
 
 
 def gaps_of(arrivals_us):
@@ -47,70 +44,48 @@ def memory(values):
     return max(1.0, rows * pvariance(means) / variance) if variance else 1.0
 
 
-def remembered(traffic):
-    """Over how many rows the gaps, the prompts or the outputs remember: the longest of the three."""
-    columns = [*traffic.requests, *([gaps_of(traffic.arrivals_us)] if traffic.arrivals_us else [])]
-    return max(map(memory, columns))
-
-
-def by_chance(n):
-    """The memory that n independent rows hardly exceed: three standard deviations of a variance of sqrt(n) means."""
-    return 1 + 3 * sqrt(2 / sqrt(n))
-
-
 def block_rows(traffic):
-    """Rows in a block."""
+    """Rows in a block: by the gaps, the prompts or the outputs, whichever remember longest."""
+    columns = [*traffic.requests, *([gaps_of(traffic.arrivals_us)] if traffic.arrivals_us else [])]
     n = len(traffic.requests.prompt_tokens)
-    return max(1, min(round(remembered(traffic) * n ** (1 / 3)), n // 10))
+    return max(1, min(round(max(map(memory, columns)) * n ** (1 / 3)), n // 10))
 
 
-def drawn(n, block, random):
-    """n row numbers, in blocks that begin anywhere; row 0 follows the last. Of the blocks, as many are drawn again."""
-    blocks = -(-n // block)
-    once = [random.randrange(n) for _ in range(blocks)]
-    twice = [random.choice(once) for _ in range(blocks)]
-    return [row % n for start in twice for row in range(start, start + block)][:n]
+def drawn(n, block, wanted, random):
+    """Row numbers of n, as many as wanted, in blocks that begin anywhere; row 0 follows the last.
+
+    As many blocks as the trace has are drawn, and of these blocks again, until there are enough rows.
+    """
+    once = [random.randrange(n) for _ in range(-(-n // block))]
+    twice = [random.choice(once) for _ in range(-(-wanted // block))]
+    return [row % n for start in twice for row in range(start, start + block)][:wanted]
 
 
-def replay(traffic, block, seed):
-    """The Traffic of one replay, at the trace's rate; Poisson arrivals at 1 request/s if it has none."""
-    random = Random(f"replay {seed}")
+def repeated(n, wanted):
+    """The rows in their order, again and again, each time from one row later on.
+
+    Without that step, requests that are dealt to n / 2 servers in turn would give each server the same two for ever.
+    """
+    return [(row + row // n) % n for row in range(wanted)]
+
+
+def stream(traffic, block, rows, seed):
+    """So many rows of the trace (seed None) or of a replay, at the trace's rate; without arrivals, Poisson's at 1/s."""
     n = len(traffic.requests.prompt_tokens)
-    rows = drawn(n, block, random)
-    requests = Requests(*([column[row] for row in rows] for column in traffic.requests))
+    numbers = repeated(n, rows) if seed is None else drawn(n, block, rows, Random(f"replay {seed}"))
+    requests = Requests(*([column[row] for row in numbers] for column in traffic.requests))
     if traffic.arrivals_us:
         gaps_us = gaps_of(traffic.arrivals_us)
-        arrivals_us = list(accumulate((gaps_us[row] for row in rows[1:]), initial=0))
+        arrivals_us = list(accumulate((gaps_us[row] for row in numbers[1:]), initial=0))
     else:
-        arrivals_us = poisson(DRAWS + seed, n)
-    return Traffic(requests, arrivals_us, traffic.prefixes and renamed(traffic.prefixes, rows))
+        arrivals_us = poisson(0 if seed is None else 1 + seed, rows)
+    return Traffic(requests, arrivals_us, traffic.prefixes and renamed(traffic.prefixes, numbers))
 
 
 def renamed(prefixes, rows):
-    """The prefixes of these rows. A row that is drawn again is another request: it shares nothing with the first."""
+    """The prefixes of these rows. A row that comes again is another request: it shares nothing with the first."""
     copies, columns = Counter(), []
     for row in rows:
         columns.append([((name, copies[row]), tokens) for name, tokens in prefixes[row]])
         copies[row] += 1
     return columns
-
-
-def replays(traffic, block):
-    """The 20 replays of a trace."""
-    return [replay(traffic, block, seed) for seed in range(REPLAYS)]
-
-
-def draws(traffic):
-    """The trace itself, in a list; or, without arrivals, with as many of step 6's 20 draws as make 20,000 requests."""
-    if traffic.arrivals_us:
-        return [traffic]
-    n = len(traffic.requests.prompt_tokens)
-    return [traffic._replace(arrivals_us=poisson(seed, n)) for seed in range(max(1, min(DRAWS, ENOUGH // n)))]
-
-
-def replay_range(values):
-    """(low, high) of the middle 18 of 20 numbers; None where a replay has none, or where not all were played."""
-    if len(values) < REPLAYS or None in values:
-        return None
-    outside = (REPLAYS - MIDDLE) // 2
-    return sorted(values)[outside], sorted(values)[-1 - outside]

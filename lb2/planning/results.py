@@ -1,173 +1,210 @@
 """What a plan writes: plan.txt, plan.csv, and the same as JSON; and the numbers of its picture.
 
 plan.txt is one line of key=value. A number stands in it only where it is an answer: open= and
-closed= say whether there is one (answer), none at all (infeasible), none that all replays meet
-(none), or no edge up to the highest that could be tried (no_edge). File names are written as in a
+closed= say whether there is one (answer), none at all (infeasible), none that the replays carry
+(none), or no edge up to the highest load that could be tried (no_edge). File names are written as in a
 URL (a blank is %20).
 
-plan.csv has a row for every load that was tried.
+plan.csv has a row for every run.
 
-    search       open, closed or replicas; around: beside the answer, for the picture; check: the run's own load
-    steps        1.0, or 1.1: every step 10 % longer
-    max_num_seqs, clients, servers, rps          the load; rps is empty in closed loop, clients in open loop
-    percentile, ttft_ms, tpot_ms, e2e_ms, itl_ms of the trace; empty if no request has two tokens
-    ttft_low_ms ... itl_high_ms                  the middle 18 of its 20 replays; empty if not all were played
-    throughput_tps, goodput, peak_running        of the trace; goodput: the share that meets TTFT, TPOT and E2E together
-    replays, replays_met, meets                  replays that were played, that met the targets; is the load accepted?
+    search       open, closed or servers; check: the file's own run, at its own load
+    traffic      trace, or the number of a replay
+    max_num_seqs, max_num_batched_tokens, servers
+    rps          requests per second at each server; empty in closed loop
+    clients      closed loop; or those that a gateway lets through
+    percentile, ttft_ms, tpot_ms, e2e_ms, itl_ms; empty if no request has two tokens
+    throughput_tps, goodput, peak_running        goodput: the share that meets TTFT, TPOT and E2E together
+    meets        does the run meet every target?
 """
 
 import json
 import math
+from typing import NamedTuple
 from urllib.parse import quote
 
 from common import pairs, table
 from paging.scheduler import UNLIMITED
-from planning.own_run import TIMES
+from planning.engine import TIMES
 
-HEADER = ["search", "steps", "max_num_seqs", "clients", "servers", "rps", "percentile", *TIMES,
-          *(f"{name.removesuffix('_ms')}_{end}_ms" for name in TIMES for end in ("low", "high")),
-          "throughput_tps", "goodput", "peak_running", "replays", "replays_met", "meets"]
+HEADER = ["search", "traffic", "max_num_seqs", "max_num_batched_tokens", "servers", "rps", "clients", "percentile",
+          *TIMES, "throughput_tps", "goodput", "peak_running", "meets"]
+
+
+def three(value):
+    """A number of three digits: the loads lie 5 % apart, so more would say nothing. 18870.3 -> 18900"""
+    return value and float(f"{value:.3g}")
 
 
 def three_digits(value):
-    """A number as text, three digits: the loads lie 5 % apart, so more would say nothing. 18870.3 -> 18900"""
-    return f"{float(f'{value:.3g}'):.10g}"
+    return f"{three(value):.10g}"
 
 
-def state(found):
-    """answer, none or no_edge."""
-    return "none" if found.best is None else "no_edge" if found.endless else "answer"
+def title(name):
+    """ttft_ms -> TTFT"""
+    return name.removesuffix("_ms").upper()
 
 
-def number_of(found, field):
-    """The load of an answer; none, or no_edge where there is no number."""
-    if state(found) != "answer":
-        return state(found)
-    load = found.best.load
-    return three_digits(load.rps) if field == "rps" else getattr(load, field)
+def shown(value, nothing="none"):
+    """A field or cell as text."""
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return nothing if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # --- plan.txt ---------------------------------------------------------------------------------------
 
 
 def plan_fields(problem, asked, names, own, found):
-    """{key: value} of plan.txt. names: (trace, costs), costs None for the lab's; own: the trace's rate or None."""
-    targets, server = problem.targets, problem.server
-    fields = {"trace": quote(names[0]), "requests": len(problem.traces[0].requests.prompt_tokens)}
-    fields |= {"trace_rps": three_digits(own)} if own else {}
-    fields |= {"costs": quote(names[1]) if names[1] else "lab", "percentile": f"{targets.percentile:g}"}
-    fields |= {f"target_{name}": "none" if ms == math.inf else f"{ms:.10g}" for name, ms in zip(TIMES, targets[1:])}
+    """{key: text, number or None} of plan.txt. names: of trace and costs, None for the lab's. own: the trace's rate."""
+    targets, setup = problem.targets, found.open.setup if found.feasible else asked.setups[-1]
+    server = setup.server
+    fields = {"trace": quote(names[0]), "requests": problem.requests}
+    fields |= {"trace_rps": three(own)} if own else {}
+    fields |= {"costs": quote(names[1]) if names[1] else "lab", "percentile": targets.percentile}
+    fields |= {f"target_{name}": None if ms == math.inf else ms for name, ms in zip(TIMES, targets[1:])}
     fields |= {"scheduling": "asynchronous" if server.asynchronous else "synchronous",
                "max_num_batched_tokens": server.max_num_batched_tokens,
                "kv_blocks": "unlimited" if server.kv_blocks == UNLIMITED else server.kv_blocks,
-               "prefix_caching": "on" if problem.traces[0].prefixes else "off"}
-    fields |= {"gateway_clients": problem.clients} if problem.clients else {}
+               "prefix_caching": "on" if problem.traffic.prefixes else "off"}
+    fields |= {"gateway_clients": setup.gateway} if setup.gateway else {}
     if not found.feasible:
         return fields | {"open": "infeasible", "closed": "infeasible"}
-    return fields | open_fields(found) | closed_fields(found) | replica_fields(asked, found)
+    return fields | loop_fields(problem, asked, found) | more_fields(problem, asked, found)
 
 
-def open_fields(found):
-    one = found.open[found.limit]
-    fields = {"open": state(one)}
-    if fields["open"] != "answer":
-        return fields
-    best = one.best
-    fields |= {"max_num_seqs": found.limit, "max_rps": three_digits(best.load.rps),
-               "slower_max_rps": number_of(found.slower_open, "rps")}
-    for name in TIMES:
-        value = getattr(best.trace, name)
-        fields |= {} if value is None else {name: three_digits(value)}
-    return fields | {"throughput_tps": three_digits(best.trace.throughput_tps), "goodput": f"{best.trace.goodput:.4f}"}
-
-
-def closed_fields(found):
-    fields = {"closed": state(found.closed)}
-    if fields["closed"] == "answer":
-        fields |= {"max_clients": found.closed.best.load.clients,
-                   "slower_max_clients": number_of(found.slower_closed, "clients")}
+def loop_fields(problem, asked, found):
+    """Of open and closed loop."""
+    one, many = found.open, found.closed
+    fields = {"open": one.state}
+    if one.state == "answer":
+        tps = tokens_per_s(problem, one.answer())
+        fields |= {"max_num_seqs": one.setup.max_num_seqs, "max_rps": one.answer(),
+                   "slower_max_rps": one.answer(slower=True), "lowest_edge_rps": min(one.edges()),
+                   "highest_edge_rps": max(one.edges()), "binds": next(iter(one.bound(problem.targets)))}
+        fields |= {name: three(value) for name, value in zip(TIMES, found.at_answer) if value is not None}
+        fields |= {"throughput_tps": three(tps), "goodput": round(found.at_answer.goodput, 4)}
+        fields |= {"cost_per_million_tokens": three(cost_per_million(asked.price, tps))} if asked.price else {}
+    fields["closed"] = many.state
+    if many.state == "answer":
+        fields |= {"max_clients": many.answer(), "slower_max_clients": many.answer(slower=True),
+                   "closed_binds": next(iter(many.bound(problem.targets)))}
     return fields
 
 
-def replica_fields(asked, found):
-    if found.replicas is None:
-        return {}
-    servers, slower = (one.best.load.servers + asked.spare if one.best else "none"
-                       for one in (found.replicas, found.slower_replicas))
-    return {"replicas_rps": three_digits(asked.rps), "spare": asked.spare, "replicas": servers,
-            "slower_replicas": slower}
+def tokens_per_s(problem, rps):
+    """Output tokens per second of the trace's requests at a rate."""
+    return rps * sum(problem.traffic.requests.output_tokens) / problem.requests
+
+
+def cost_per_million(price, tps):
+    """Of output tokens, at a price of an hour."""
+    return price / (tps * 3600) * 1e6
+
+
+def more_fields(problem, asked, found):
+    fields, fleet, burst = {}, found.fleet, found.burst
+    if asked.rps:
+        fields = {"replicas": "unknown" if found.unbearable else "answer" if fleet else "none",
+                  "replicas_rps": three(asked.rps), "spare": asked.spare}
+    if fleet:
+        servers = fleet.servers + asked.spare
+        fields |= {"min_servers": servers, "slower_min_servers": fleet.slower and fleet.slower + asked.spare}
+        if asked.price:
+            cost = cost_per_million(asked.price * servers, tokens_per_s(problem, asked.rps))
+            fields |= {"servers_cost_per_hour": three(asked.price * servers),
+                       "servers_cost_per_million_tokens": three(cost)}
+    if found.hours:
+        each = [servers for _, servers in found.hours]
+        fields |= {"hours": len(each), "server_hours": sum(each), "fixed_server_hours": len(each) * max(each)}
+    if burst:
+        fields |= {"burst_rps": three(burst.rps), "burst_meets": burst.measures.meets(problem.targets),
+                   "burst_empty_s": three(burst.empty_s)}
+    return fields
 
 
 def plan_line(fields):
-    return pairs(**fields)
+    return pairs(**{key: shown(value) for key, value in fields.items()})
 
 
 # --- plan.csv ---------------------------------------------------------------------------------------
 
 
 def rows_of(problem, found):
-    """[(search, steps, Point), ...] of every load tried."""
-    rows = [("open", "1.0", point) for one in found.open.values() for point in one.points]
-    rows += [("around", "1.0", point) for point in found.around]
-    searches = (("open", "1.1", found.slower_open),
-                ("closed", "1.0", found.closed), ("closed", "1.1", found.slower_closed),
-                ("replicas", "1.0", found.replicas), ("replicas", "1.1", found.slower_replicas))
-    rows += [(search, steps, point) for search, steps, one in searches if one for point in one.points]
-    return rows + ([("check", "1.0", found.check.predicted)] if found.check else [])
+    """The rows of plan.csv: text, numbers, and None where there is none."""
+    searches = [("open", found.open if one.setup == found.open.setup else one) for one in found.tried]
+    searches += [("closed", found.closed)] if found.closed else []
+    searches += [("servers", found.fleet.found)] if found.fleet and found.fleet.found is not found.open else []
+    rows = []
+    for search, one in searches:
+        setup = one.setup
+        for traffic, edge in [("trace", one.trace), *enumerate(one.replays, start=1)]:
+            for load, measures in sorted(edge.tried.items()) if edge else ():
+                rps, clients = (None, load) if setup.closed_to else (load, setup.gateway)
+                rows.append([search, traffic, setup.max_num_seqs, setup.server.max_num_batched_tokens, setup.servers,
+                             rps, clients, *measured_cells(problem, measures)])
+    check = found.check
+    for traffic, one in [("trace", check.predicted), *enumerate(check.replays, start=1)] if check else ():
+        rows.append(["check", traffic, None, None, 1, check.rps, check.clients, *measured_cells(problem, one)])
+    return rows
+
+
+def measured_cells(problem, one):
+    return [problem.targets.percentile, *(value and round(value, 2) for value in one[:4]), round(one.throughput_tps, 2),
+            round(one.goodput, 4), one.peak_running, one.meets(problem.targets)]
 
 
 def plan_table(problem, found):
     """The text of plan.csv."""
-    return table(HEADER, [[search, steps, *cells(problem, point)] for search, steps, point in rows_of(problem, found)])
+    return table(HEADER, [[shown(cell, "") for cell in row] for row in rows_of(problem, found)])
 
 
-def cells(problem, point):
-    load, trace = point.load, point.trace
-    times = ["" if value is None else f"{value:.2f}" for value in trace[:4]]
-    ranges = []
-    for name in TIMES:
-        both = point.range_of(name)
-        ranges += [f"{ms:.2f}" for ms in both] if both else ["", ""]
-    rps = "" if load.rps is None else f"{load.rps:.6g}"
-    clients = load.clients or (load.rps is not None and problem.clients) or ""
-    return [load.max_num_seqs, clients, load.servers, rps, f"{problem.targets.percentile:g}", *times, *ranges,
-            f"{trace.throughput_tps:.2f}", f"{trace.goodput:.4f}", trace.peak_running,
-            len(point.replays), point.met, str(point.meets).lower()]
-
-
-def plan_json(problem, fields, found, said):
-    """plan.txt, plan.csv and the sentences, as JSON."""
-    tried = [dict(zip(HEADER, map(str, [search, steps, *cells(problem, point)])))
-             for search, steps, point in rows_of(problem, found)]
-    return json.dumps({"plan": fields, "said": said, "tried": tried}, indent=1)
+def plan_json(problem, fields, found, words):
+    """plan.txt, plan.csv and the sentences, as JSON: numbers are numbers, and what is not there is null."""
+    runs = [dict(zip(HEADER, row)) for row in rows_of(problem, found)]
+    return json.dumps({"plan": fields, "sentences": words, "runs": runs}, indent=1)
 
 
 # --- the picture ------------------------------------------------------------------------------------
 
 
-def picture_of(problem, own, found):
-    """Keyword arguments of picture_plan.draw_plan, as plain numbers.
+class PlanPicture(NamedTuple):
+    """What plan.svg shows, as plain numbers. Loads are requests per second of one server."""
 
-    limits: {max_num_seqs: [(rps, percentile of the trace, low, high), ...]}; low and high are those of the middle 18
-    of 20 replays, and the trace's own where not all replays were played. The measure is the first that has a target.
-    """
-    measure = next((name for name, target in zip(TIMES, problem.targets[1:]) if target != math.inf), "ttft_ms")
-    limits = {}
-    for limit, one in found.open.items():
-        points = {point.load.rps: point for point in one.points}
-        points |= {point.load.rps: point for point in found.around if limit == found.limit}
-        limits[limit] = []
-        for rps, point in sorted(points.items()):
-            value = getattr(point.trace, measure)
-            if value is not None:
-                limits[limit].append((rps, value, *(point.range_of(measure) or (value, value))))
-    chosen = found.open.get(found.limit)
-    answer = (found.limit, chosen.best.load.rps) if chosen and state(chosen) == "answer" else None
-    slower = found.slower_open
-    return {
-        "limits": limits, "target_ms": getattr(problem.targets, measure),
-        "measure": f"p{problem.targets.percentile:g} {measure.removesuffix('_ms').upper()}", "today_rps": own,
-        "capacity_rps": chosen and chosen.capacity_rps, "answer": answer,
-        "slower_rps": slower.best.load.rps if answer and slower.best else None,
-        "no_edge": bool(chosen) and state(chosen) == "no_edge",
-    }
+    measure: str  # "p99 TTFT": the one that binds, or the first that has a target
+    target_ms: float
+    limits: dict  # {"32": [(rps, ms of the trace), ...]}; with several token budgets "32 (2048 tokens)"
+    answer: tuple  # ("32", rps), one of the points; None: there is no answer
+    edges_rps: list  # the replays' own edges, the lowest first; empty without an answer
+    today_rps: float  # None: the trace has no rate
+    capacity_rps: float  # of the answer's limit; None: nothing was tried
+    slower_rps: float  # the answer if the server is 10 % slower; None: none
+    verdict: str  # what is said where there is no answer
+    bound: dict  # {"TTFT": 19, "TPOT": 1}: of how many replays each is the first to miss its target
+
+
+def picture_of(problem, own, found):
+    """The PlanPicture."""
+    one = found.open
+    bound = one.bound(problem.targets) if one else {}
+    measure = next(iter(bound), next(name for name, target in zip(TIMES, problem.targets[1:]) if target != math.inf))
+    several = len({tried.setup.server.max_num_batched_tokens for tried in found.tried}) > 1
+
+    def label(setup):
+        return f"{setup.max_num_seqs}" + (f" ({setup.server.max_num_batched_tokens} tokens)" if several else "")
+
+    limits = {label(tried.setup): {rps: getattr(measures, measure) for rps, measures in tried.trace.tried.items()}
+              for tried in found.tried if tried.trace}
+    answer = None
+    if one and one.state == "answer" and getattr(found.at_answer, measure) is not None:
+        answer = label(one.setup), one.answer()
+        limits[answer[0]][answer[1]] = getattr(found.at_answer, measure)
+    limits = {name: sorted((rps, ms) for rps, ms in some.items() if ms is not None) for name, some in limits.items()}
+    verdict = "No load meets the targets"
+    if not found.feasible:
+        verdict = "One request alone misses a target"
+    elif one.state == "no_edge":
+        verdict = "Every load meets the targets, up to the capacity"
+    return PlanPicture(
+        f"p{problem.targets.percentile:g} {title(measure)}", getattr(problem.targets, measure), limits, answer,
+        sorted(one.edges()) if answer else [], own, one and one.capacity_rps, answer and one.answer(slower=True),
+        verdict, {title(name): times for name, times in bound.items()})

@@ -1,22 +1,23 @@
-"""A plan in words: what decides first, then the answers, then why.
+"""A plan in words: a contradiction first, then the answers, then what they rest on.
 
-    decides(plan)    -> sentences about what the numbers rest on
-    answered(plan)   -> sentences with the answers
+    sentences(plan)    -> all of them, in order
 """
 
 import math
 from typing import NamedTuple
 
+from files.inputs import counted
 from paging.scheduler import UNLIMITED
-from planning.answers import Answers, Asked
+from planning.answers import FEW, Answers, Asked, too_few
 from planning.arrivals import Grid, most_at_once
-from planning.own_run import TIMES, apart
-from planning.results import number_of, state, three_digits
-from planning.trials import FEW_BURSTS, Problem
+from planning.engine import TIMES
+from planning.loads import Problem, rows_at_a_server
+from planning.own_run import apart
+from planning.results import cost_per_million, three_digits, title, tokens_per_s
+from planning.search import FLOOR
+from planning.servers import AFTER
 
-FEW = 5  # requests beyond the percentile, below which it is not firm
 CLIFF = 0.8  # of the answer: a slower answer below it is a cliff
-NAMES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "e2e_ms": "E2E", "itl_ms": "ITL"}
 
 
 class Plan(NamedTuple):
@@ -32,216 +33,242 @@ class Plan(NamedTuple):
     costs_name: str  # None: the lab's costs
     measured_to: tuple  # (sequences, prompt tokens) up to which costs were measured, each None if not known
 
+    @property
+    def percentile(self):
+        return f"p{self.problem.targets.percentile:g}"
 
-def said(plan):
-    """All sentences, in order."""
-    return [*disagreement(plan), *decides(plan), *answered(plan)]
+    @property
+    def targeted(self):
+        """The measures that have a target."""
+        return [name for name, target in zip(TIMES, self.problem.targets[1:]) if target != math.inf]
 
 
-def ms(value):
-    """Milliseconds or tokens/s with three digits: 18870.3 -> 18,900"""
+def sentences(plan):
+    return [*disagreement(plan), *answered(plan), *rests_on(plan)]
+
+
+def digits(value):
+    """Milliseconds, rates and tokens/s with three digits: 18870.3 -> 18,900"""
     return three_digits(value) if value < 1000 else f"{float(three_digits(value)):,.0f}"
 
 
-def counted(number, noun):
-    """1 client, 2 clients."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def rate(load, one):
+    """A load with its unit."""
+    return counted(load, "client") if one.setup.closed_to else f"{three_digits(load)} requests/s"
 
 
-def percent_name(plan):
-    return f"p{plan.problem.targets.percentile:g}"
-
-
-def targeted(plan):
-    """The measures that have a target."""
-    return [name for name, target in zip(TIMES, plan.problem.targets[1:]) if target != math.inf]
-
-
-# --- first of all -----------------------------------------------------------------------------------
+def own_load(check):
+    return f"at its own {three_digits(check.rps)} requests/s" if check.rps else \
+        f"with its own {counted(check.clients, 'client')}"
 
 
 def disagreement(plan):
-    """A measured run beside what the plan's server would have done; a contradiction comes first."""
-    check, targets = plan.found.check, plan.problem.targets
-    if check is None:
+    """A measured run that contradicts the plan."""
+    check, one = plan.found.check, plan.found.open
+    if not check:
         return
-    where = f"at its own {three_digits(check.predicted.load.rps)} requests/s" if check.predicted.load.rps else \
-        f"with its own {check.predicted.load.clients} clients"
-    parts = []
-    for name in targeted(plan):
-        theirs, ours = getattr(check.measured, name), getattr(check.predicted.trace, name)
-        inside = check.predicted.range_of(name)
-        if theirs is not None and inside:
-            parts.append(f"{percent_name(plan)} {NAMES[name]} {ms(theirs)} ms measured, {ms(ours)} predicted "
-                         f"(replays {ms(inside[0])} to {ms(inside[1])})")
-    what = f"This file is a measured run; {where}: {'; '.join(parts) or 'it measured nothing that has a target'}."
-    wrong = apart(check, targets)
+    wrong, answer = apart(check, plan.problem.targets), one and one.answer()
     if wrong:
-        names, lie = " and ".join(NAMES[name] for name in wrong), "lies" if len(wrong) == 1 else "lie"
-        yield f"DISAGREEMENT: the measured {names} {lie} outside the range of the replays. Do not use the answers " \
-              "before you know why: other costs, other limits, or a machine that drifts."
-    best, own_rps = plan.found.limit and plan.found.open[plan.found.limit].best, check.predicted.load.rps
-    if best and own_rps and not check.measured.meets(targets) and best.load.rps >= own_rps:
-        yield f"DISAGREEMENT: the run itself missed a target {where}, and the plan allows " \
-              f"{three_digits(best.load.rps)}."
-    yield what
-
-
-def decides(plan):
-    """What the answers rest on, and the user may not know."""
-    problem, found = plan.problem, plan.found
-    requests, arrivals_us, prefixes = problem.traces[0]
-    n = len(requests.prompt_tokens)
-    if plan.costs_name is None:
-        yield "Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no server's: give --costs."
-    if problem.server.kv_blocks == UNLIMITED:
-        yield "Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is short preempts, and is " \
-              "slower."
-    sequences, prompt = plan.measured_to
-    bests = [one.best for one in (*found.open.values(), found.closed) if one and one.best]
-    most = max((best.trace.peak_running for best in bests), default=0)
-    if sequences and most > sequences:
-        yield f"Extrapolated: up to {most} sequences run at the answers, and the costs were measured with up to " \
-              f"{sequences}."
-    if prompt and max(requests.prompt_tokens) > prompt:
-        beyond = sum(tokens > prompt for tokens in requests.prompt_tokens)
-        yield f"Extrapolated: {beyond} of {n} prompts are longer than {prompt} tokens, the longest that was measured."
-    if plan.closed:
-        yield "The file is the result of a closed loop: its start times are the server's doing, so they are not " \
-              "played. Its lengths are used, in open loop with Poisson arrivals."
-    elif plan.own is None:
-        yield "The file has no arrivals with a rate: in open loop, Poisson arrivals are drawn (step 6's)."
-    if plan.grid and not plan.spread:
-        yield f"The arrivals lie on a grid of {plan.grid.step_us / 1e6:g} s: {n} requests at " \
-              f"{counted(plan.grid.moments, 'moment')}, up to {plan.grid.most} at one. That is the trace's clock, " \
-              "not your users: --spread spreads them evenly."
-    if plan.spread:
-        yield f"The arrivals are spread evenly over the {plan.grid.step_us / 1e6:g} s of their grid."
-    if prefixes:
-        yield "Prefix caching is on, because the trace names what its prompts share: --no-prefix-caching turns it off."
-    beyond = 1000 - round(10 * problem.targets.percentile)  # thousandths of the requests
-    if n * beyond < 1000 * FEW:
-        slowest = -(-n * beyond // 1000)
-        told = "the slowest one" if slowest == 1 else f"the {slowest} slowest"
-        yield f"The {percent_name(plan)} of {counted(n, 'request')} is told by {told} of them, so it is not firm. " \
-              f"Record {-(-1000 * FEW // beyond):,} or more."
-    if found.bursts is not None and found.bursts < FEW_BURSTS:
-        yield "Arrivals come in bursts, or long requests in rows, and the slowest requests lie in " \
-              f"{counted(found.bursts, 'place')} of the trace. It is too short to know how bad the next day can be: " \
-              "record more. Until then, the answers lie two steps, 10 %, below what all replays meet."
+        yield f"DISAGREEMENT: the measured {' and '.join(map(title, wrong))} {'lies' if len(wrong) == 1 else 'lie'} " \
+              "outside the range of the replays. Do not use the answers before you know why: other costs, other " \
+              "limits, or a machine that drifts."
+    if check.rps and answer and answer >= check.rps and not check.measured.meets(plan.problem.targets):
+        yield f"DISAGREEMENT: the run itself missed a target {own_load(check)}, and the plan allows " \
+              f"{three_digits(answer)}."
 
 
 # --- the answers ------------------------------------------------------------------------------------
 
 
 def answered(plan):
-    found = plan.found
+    found, one = plan.found, plan.found.open
     if not found.feasible:
-        parts = [f"{NAMES[name]} {ms(getattr(found.alone, name))} ms" for name in targeted(plan)
-                 if getattr(found.alone, name) is not None]
-        yield f"Infeasible: each request alone on the server has a {percent_name(plan)} {' and '.join(parts)}, and " \
-              "that misses a target. No load, no limit and no number of servers can help."
+        parts = [f"{title(name)} {digits(value)} ms" for name in plan.targeted
+                 if (value := getattr(found.alone, name)) is not None]
+        yield f"Infeasible: each request alone on the server has a {plan.percentile} {' and '.join(parts)}, and that " \
+              "misses a target. No load, no limit and no number of servers can help."
         return
-    yield from open_answer(plan)
-    yield from limits_answer(plan)
-    yield from closed_answer(plan)
-    yield from replicas_answer(plan)
+    if one.state == "none":
+        yield f"Open loop: no load is accepted. {no_load(plan, one)}"
+    elif one.state == "no_edge":
+        yield f"Open loop: no edge found. All loads tried meet the targets, up to the capacity with " \
+              f"{named(plan, one.setup)}, about {rate(one.capacity_rps, one)}. So the targets do not bind, or the " \
+              "trace is too short to show how its line of waiting requests grows."
+    else:
+        tps = tokens_per_s(plan.problem, one.answer())
+        times = f", {one.answer() / plan.own:.2g} times the trace's own {three_digits(plan.own)}" if plan.own else ""
+        cost = f"; a million of them cost {digits(cost_per_million(plan.asked.price, tps))}" if plan.asked.price else ""
+        yield f"Open loop: {rate(one.answer(), one)} with {named(plan, one.setup)}{times}; {digits(tps)} output " \
+              f"tokens/s{cost}."
+        yield f"{binding(plan, one)} {confidence(plan, one)}"
+        yield slower_words(one)
+    yield from setups_answer(plan)
+    yield closed_answer(plan, found.closed)
+    yield from servers_answer(plan)
+    yield from burst_answer(plan)
 
 
-def measures(plan, point):
-    """The measures of an accepted load with the replays' range."""
-    parts = []
-    for name in targeted(plan):
-        inside = point.range_of(name)
-        if inside:
-            parts.append(f"{NAMES[name]} {ms(getattr(point.trace, name))} ms ({ms(inside[0])} to {ms(inside[1])})")
-    return f"{percent_name(plan)} {', '.join(parts)}; {ms(point.trace.throughput_tps)} tokens/s; " \
-           f"{math.floor(1000 * point.trace.goodput) / 10:g} % of the requests meet all targets" if parts else \
-           f"{ms(point.trace.throughput_tps)} tokens/s"
+def named(plan, setup):
+    several = len({one.setup.server.max_num_batched_tokens for one in plan.found.tried}) > 1
+    budget = f" and max_num_batched_tokens {setup.server.max_num_batched_tokens}" if several else ""
+    return f"max_num_seqs {setup.max_num_seqs}{budget}"
 
 
-def open_answer(plan):
-    one, slower = plan.found.open[plan.found.limit], plan.found.slower_open
-    if state(one) == "none":
-        yield f"Open loop: {no_load(plan, one)}"
-        return
-    if state(one) == "no_edge":
-        yield "Open loop: no edge found. All loads tried meet the targets, up to the capacity with max_num_seqs " \
-              f"{plan.found.limit}, about {three_digits(one.capacity_rps)} requests/s. So the targets do not bind, " \
-              "or the trace is too short to show how its line of waiting requests grows."
-        return
-    rps = one.best.load.rps
-    times = f", {rps / plan.own:.2g} times its own rate of {three_digits(plan.own)}" if plan.own else ""
-    yield f"Open loop: {three_digits(rps)} requests/s with max_num_seqs {plan.found.limit}{times}. " \
-          f"{measures(plan, one.best)}. In brackets: the range of the middle 18 of 20 replays."
-    yield f"If every step takes 10 % longer: {slower_words(plan, one, slower)}"
+def binding(plan, one):
+    """Which target is missed first, with its value on both sides of the edge that decides."""
+    targets, edge = plan.problem.targets, one.decides
+    (first, times), *others = one.bound(targets).items()
+    rest = "".join(f", {title(name)} in {count}" for name, count in others)
+    name = edge.above().share(targets)[1]
+    beyond = min(load for load in edge.tried if load > edge.load)
+    at, over = (getattr(edge.tried[load], name) or 0 for load in (edge.load, beyond))
+    where = "trace" if edge is one.trace else "middle one"
+    return f"{title(first)} binds, in {times} of 20 replays{rest}. In the {where} the {plan.percentile} " \
+           f"{title(name)} is {digits(at)} ms at {rate(edge.load, one)} and {digits(over)} at {three_digits(beyond)}; " \
+           f"{digits(getattr(targets, name))} is allowed."
 
 
-def slower_words(plan, one, slower):
-    if slower.best is None:
-        return "no load is accepted. The answer stands on the edge of a cliff."
-    share = slower.best.load.rps / one.best.load.rps
-    cliff = " The headroom falls off a cliff." if share < CLIFF else ""
-    return f"{three_digits(slower.best.load.rps)} requests/s, {100 * (1 - share):.0f} % less.{cliff}"
+def confidence(plan, one):
+    """Of how many futures the answer is true."""
+    edges, rows = sorted(one.edges()), max(plan.problem.requests, rows_at_a_server(one.setup))
+    lie = f"The edges of the replays lie between {three_digits(edges[0])} and {three_digits(edges[-1])}"
+    if one.carries() <= 1.0001 * FLOOR * one.decides.load:
+        return f"{lie}, too far apart to tell more than half of what decides. Record a longer trace."
+    return f"{lie}; about nine of ten other stretches of such traffic, {rows:,} requests long, carry the answer."
+
+
+def slower_words(one):
+    slower = one.answer(slower=True)
+    if slower is None:
+        return "If the server is 10 % slower: no load is accepted. The answer stands on the edge of a cliff."
+    cliff = " The headroom falls off a cliff." if slower < CLIFF * one.answer() else ""
+    return f"If the server is 10 % slower: {rate(slower, one)}, {100 * (1 - slower / one.answer()):.0f} % less.{cliff}"
 
 
 def no_load(plan, one):
-    """Why there is no load."""
-    lowest = one.points[0]
-    if lowest.trace.meets(plan.problem.targets):
-        return "no load is accepted. The trace meets the targets at some, and at none of them do all of its 20 " \
-               "replays: its bursts, moved closer together, are too much."
-    missed = [f"{percent_name(plan)} {NAMES[name]} {ms(getattr(lowest.trace, name))} ms" for name, target
-              in zip(TIMES, plan.problem.targets[1:]) if (getattr(lowest.trace, name) or 0) > target]
-    most = most_at_once(plan.problem.traces[0].arrivals_us)
+    """Why there is none."""
+    lowest = min(one.trace.tried)
+    measures, arrivals_us = one.trace.tried[lowest], plan.problem.traffic.arrivals_us
+    share, name = measures.share(plan.problem.targets)
+    if share <= 1:
+        return "The trace meets the targets at some, and most of its replays at none: its bursts are too much."
+    most = most_at_once(arrivals_us) if arrivals_us else 1
     why = f"Up to {most} requests arrive at one moment, and slower arrivals do not part them" if most > 1 else \
         "Its bursts are too dense even so"
-    return f"no load is accepted, down to {three_digits(lowest.load.rps)} requests/s: {' and '.join(missed)} there. " \
+    return f"At {rate(lowest, one)} the {plan.percentile} {title(name)} is {digits(getattr(measures, name))} ms. " \
            f"{why}{': see --spread' if plan.grid and not plan.spread else ''}."
 
 
-def limits_answer(plan):
-    """One sentence for all limits that were tried, if there are several."""
-    parts = [f"{limit}: {number_of(one, 'rps').replace('_', ' ')}" for limit, one in plan.found.open.items()]
-    if len(parts) > 1:
-        yield f"Requests/s by max_num_seqs: {', '.join(parts)}."
-    alike = plan.found.alike
+def setups_answer(plan):
+    """One sentence for all setups that were tried, if there are several."""
+    tried, alike = plan.found.tried, plan.found.alike
+    if len(tried) > 1:
+        edges = [f"at most {three_digits(one.capacity_rps)}" if one.trace is None else
+                 three_digits(one.trace.load) if one.trace.load else "none" for one in tried]
+        parts = [f"{named(plan, one.setup).removeprefix('max_num_seqs ')}: {edge}" for one, edge in zip(tried, edges)]
+        yield f"The edge of the trace itself, requests/s by max_num_seqs: {'; '.join(parts)}."
     if len(alike) > 1:
-        listed = f"{', '.join(map(str, alike[:-1]))} and {alike[-1]}"
-        yield f"{listed} are alike: never more than {plan.found.most_running} ran at once."
-    if targeted(plan) == ["ttft_ms"]:
-        yield "Only TTFT has a target: nothing here says how slow the tokens after the first one may become."
+        yield f"{', '.join(map(str, alike[:-1]))} and {alike[-1]} are alike: never more than " \
+              f"{plan.found.most_running} ran at once."
 
 
-def closed_answer(plan):
-    found, slower = plan.found.closed, plan.found.slower_closed
-    limit = plan.asked.limits[-1]
-    if state(found) == "none":
-        yield "Closed loop: no number of clients is accepted."
-    elif state(found) == "no_edge":
-        yield f"Closed loop: no edge found up to {counted(found.best.load.clients, 'client')}, the most tried, " \
-              f"max_num_seqs {limit}."
-    else:
-        less = counted(slower.best.load.clients, "client") if slower.best else "no number of clients"
-        yield f"Closed loop: {counted(found.best.load.clients, 'client')} with max_num_seqs {limit}. " \
-              f"{measures(plan, found.best)}. If every step takes 10 % longer: {less}."
-    if plan.found.tune is not None and plan.found.tune != (found.best.load.clients if found.best else 0):
-        yield f"(tune.py says {plan.found.tune} for these requests, costs and this TTFT target: it plays one " \
-              "order of the list, without overhead, token budget or asynchronous scheduling, and max_num_seqs is the " \
-              "number of clients.)"
+def closed_answer(plan, one):
+    limit = f"max_num_seqs {one.setup.max_num_seqs}"
+    if one.state == "none":
+        return "Closed loop: no number of clients is accepted."
+    if one.state == "no_edge":
+        return f"Closed loop: no edge found up to {rate(one.setup.closed_to, one)}, the most tried, {limit}."
+    slower = one.answer(slower=True) or "none"
+    return f"Closed loop: {rate(one.answer(), one)} with {limit}, {slower} if the server is 10 % slower. " \
+           f"{binding(plan, one)} Each client's first request is left out: all of them come at once. (tune.py counts " \
+           "them, as its exercise asks: another number.)"
 
 
-def replicas_answer(plan):
-    found, slower = plan.found.replicas, plan.found.slower_replicas
-    if found is None:
-        return
-    wanted = f"for {three_digits(plan.asked.rps)} requests/s, each with max_num_seqs {plan.found.limit}"
-    if found.best is None:
+def servers_answer(plan):
+    fleet, asked, problem = plan.found.fleet, plan.asked, plan.problem
+    wanted = f"for {digits(asked.rps)} requests/s" if asked.rps else ""
+    if plan.found.unbearable:
+        yield f"Servers: this recording cannot tell how many {wanted}. Each server would see its " \
+              f"{counted(problem.requests, 'request')} again and again, and fewer than {FEW} of them lie beyond the " \
+              f"{plan.percentile}. {record(plan)}"
+    elif fleet:
+        servers = fleet.servers + asked.spare
+        spare = f", of which {asked.spare} may be down" if asked.spare else ""
+        less = f"{fleet.slower + asked.spare:,}" if fleet.slower else "no number is enough"
+        cost = cost_per_million((asked.price or 0) * servers, tokens_per_s(problem, asked.rps))
+        price = f" They cost {digits((asked.price or 0) * servers)} an hour, a million output tokens {digits(cost)}."
+        yield f"Servers: {servers:,}{spare}, {wanted}, each with {named(plan, plan.found.open.setup)}; requests are " \
+              f"dealt in turn. If they are 10 % slower: {less}.{price if cost else ''}"
+    elif asked.rps:
         yield f"Servers: no number is accepted {wanted}."
-        return
-    servers = found.best.load.servers
-    spare = plan.asked.spare
-    number = f"{servers + spare}, of which {spare} may be down" if spare else f"{servers}"
-    less = f"{slower.best.load.servers + spare}" if slower.best else "no number is enough"
-    yield f"Servers: {number}, {wanted}; requests are dealt in turn. {measures(plan, found.best)}. " \
-          f"If every step takes 10 % longer: {less}."
+    if plan.found.hours:
+        each = [servers for _, servers in plan.found.hours]
+        fixed = len(each) * max(each)
+        yield f"Hour by hour, {min(each)} to {max(each)} servers: {sum(each):,} server-hours in {len(each)} hours. A " \
+              f"fixed number takes {fixed:,}, so adding and removing servers saves at most " \
+              f"{100 * (1 - sum(each) / fixed):.0f} %."
+
+
+def burst_answer(plan):
+    burst = plan.found.burst
+    if burst:
+        times, seconds = plan.asked.burst
+        share, name = burst.measures.share(plan.problem.targets)
+        empty = f"is gone {burst.empty_s:.0f} s" if burst.empty_s is not None else f"is not gone {AFTER * seconds:g} s"
+        yield f"Burst: {times:g} times {three_digits(burst.rps)} requests/s for {seconds:g} s. The targets " \
+              f"{'hold' if share <= 1 else 'do not hold'}: {plan.percentile} {title(name)} " \
+              f"{digits(getattr(burst.measures, name))} ms of the requests that come in it. The queue {empty} after it."
+    elif plan.asked.burst:
+        yield "Burst: it has too many requests to be simulated, or there is no load to begin with."
+
+
+# --- what the answers rest on -----------------------------------------------------------------------
+
+
+def record(plan):
+    """The advice to record so many that enough lie beyond the percentile."""
+    return f"Record {-(-1000 * FEW // (1000 - round(10 * plan.problem.targets.percentile))):,} or more."
+
+
+def rests_on(plan):
+    """What the user may not know."""
+    problem, found, check, grid = plan.problem, plan.found, plan.found.check, plan.grid
+    n, prompts = problem.requests, problem.traffic.requests.prompt_tokens
+    if check:
+        parts = [f"{plan.percentile} {title(name)} {digits(theirs)} ms, {digits(inside[0])} to {digits(inside[1])}"
+                 for name in plan.targeted
+                 if (theirs := getattr(check.measured, name)) is not None and (inside := check.range_of(name))]
+        yield f"This file is a measured run. Measured {own_load(check)}, and in the middle 18 of 20 replays: " \
+              f"{'; '.join(parts) or 'nothing that has a target'}."
+    if plan.costs_name is None:
+        yield "Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no server's: give --costs."
+    if plan.asked.setups[0].server.kv_blocks == UNLIMITED:
+        yield "Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is short is slower."
+    sequences, prompt = plan.measured_to
+    most = max((edge.tried[edge.load].peak_running for one in (found.open, found.closed) if one
+                for edge in one.replays if edge.load), default=0)
+    if sequences and most > sequences:
+        yield f"Extrapolated: up to {most} sequences run, and the costs were measured with up to {sequences}."
+    beyond = sum(tokens > prompt for tokens in prompts) if prompt else 0
+    if beyond:
+        yield f"Extrapolated: {beyond} of {n} prompts are longer than {prompt} tokens, the longest that was measured."
+    if plan.closed:
+        yield "The file is the result of a closed loop: its start times are the server's doing, so only its lengths " \
+              "are used, in open loop with Poisson arrivals."
+    elif plan.own is None:
+        yield "The file has no arrivals with a rate: in open loop, Poisson arrivals are drawn."
+    if grid and plan.spread:
+        yield f"The arrivals are spread evenly over the {grid.step_us / 1e6:g} s of their grid."
+    elif grid:
+        yield f"The arrivals lie on a grid of {grid.step_us / 1e6:g} s: {n} requests at " \
+              f"{counted(grid.moments, 'moment')}, up to {grid.most} at one. That is the trace's clock, not your " \
+              "users: --spread spreads them evenly."
+    if problem.traffic.prefixes:
+        yield "Prefix caching is on, because the trace names what its prompts share: --no-prefix-caching turns it off."
+    if too_few(problem):
+        slowest = -(-n * (1000 - round(10 * problem.targets.percentile)) // 1000)
+        told = "the slowest one" if slowest == 1 else f"the {slowest} slowest"
+        yield f"The {plan.percentile} of {counted(n, 'request')} is told by {told} of them, so it is not firm. " \
+              f"{record(plan)}"
+    if plan.targeted == ["ttft_ms"]:
+        yield "Only TTFT has a target: nothing here says how slow the tokens after the first one may become."
