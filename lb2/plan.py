@@ -112,8 +112,8 @@ def server_of(args, described):
     return server, sorted(set(limits))
 
 
-def main():
-    args = parser().parse_args()
+def planned(args):
+    """(Plan, plan.txt's fields, sentences, the Trace read) that the arguments of parser() ask for. Raises BadInput."""
     described = load_server(args.costs)
     server, limits = server_of(args, described)
     trace = load_trace(args.requests, args.first, args.time_unit)
@@ -133,10 +133,14 @@ def main():
     found = answers(problem, asked, args.processes or cores())
     plan = Plan(problem, asked, found, own, grid, args.spread, trace.closed,
                 args.costs and args.costs.name, (described.measured_sequences, described.measured_prompt_tokens))
-
     fields = plan_fields(problem, asked, (args.requests.name, args.costs and args.costs.name), own, found)
-    sentences = said(plan)
-    picture = draw_plan(**picture_of(problem, own, found))
+    return plan, fields, said(plan), trace
+
+
+def main():
+    args = parser().parse_args()
+    (problem, _, found, own, *_), fields, sentences, trace = planned(args)
+    picture = draw_plan(picture_of(problem, own, found))
     save(args.out, {"plan.txt": plan_line(fields), "plan.csv": plan_table(problem, found), "plan.svg": picture})
     if args.json:
         print(plan_json(problem, fields, found, sentences))

@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from common import pairs, table
 from paging.scheduler import UNLIMITED
+from drawing.plan import Shown
 from planning.own_run import TIMES
 
 HEADER = ["search", "steps", "max_num_seqs", "clients", "servers", "rps", "percentile", *TIMES,
@@ -146,28 +147,20 @@ def plan_json(problem, fields, found, said):
 
 
 def picture_of(problem, own, found):
-    """Keyword arguments of picture_plan.draw_plan, as plain numbers.
-
-    limits: {max_num_seqs: [(rps, percentile of the trace, low, high), ...]}; low and high are those of the middle 18
-    of 20 replays, and the trace's own where not all replays were played. The measure is the first that has a target.
-    """
-    measure = next((name for name, target in zip(TIMES, problem.targets[1:]) if target != math.inf), "ttft_ms")
+    """The drawing.plan.Shown of the answers: the target that binds is the one nearest to its limit at the answer."""
+    chosen = found.open.get(found.limit)
+    answer = chosen.best.load if chosen and state(chosen) == "answer" else None
+    targets = {name: ms for name, ms in zip(TIMES, problem.targets[1:]) if ms != math.inf}
+    at = chosen.best.trace if answer else found.alone
+    measure = max(targets, key=lambda name: (getattr(at, name) or 0) / targets[name])
     limits = {}
     for limit, one in found.open.items():
-        points = {point.load.rps: point for point in one.points}
-        points |= {point.load.rps: point for point in found.around if limit == found.limit}
-        limits[limit] = []
-        for rps, point in sorted(points.items()):
-            value = getattr(point.trace, measure)
-            if value is not None:
-                limits[limit].append((rps, value, *(point.range_of(measure) or (value, value))))
-    chosen = found.open.get(found.limit)
-    answer = (found.limit, chosen.best.load.rps) if chosen and state(chosen) == "answer" else None
+        points = {point.load.rps: point for point in (*one.points, *(found.around if limit == found.limit else ()))}
+        ways = [(rps, getattr(point.trace, measure)) for rps, point in sorted(points.items())]
+        limits[str(limit)] = [point for point in ways if point[1] is not None]
     slower = found.slower_open
-    return {
-        "limits": limits, "target_ms": getattr(problem.targets, measure),
-        "measure": f"p{problem.targets.percentile:g} {measure.removesuffix('_ms').upper()}", "today_rps": own,
-        "capacity_rps": chosen and chosen.capacity_rps, "answer": answer,
-        "slower_rps": slower.best.load.rps if answer and slower.best else None,
-        "no_edge": bool(chosen) and state(chosen) == "no_edge",
-    }
+    return Shown(
+        f"p{problem.targets.percentile:g} {measure.removesuffix('_ms').upper()}", targets[measure], limits,
+        answer and (str(found.limit), answer.rps, getattr(at, measure)),
+        slower.best.load.rps if answer and slower.best else None, [], {}, own, chosen and chosen.capacity_rps,
+        bool(chosen) and state(chosen) == "no_edge")

@@ -323,14 +323,14 @@ def test_a_small_cache_lowers_the_load(planned, tmp_path):
 
 def test_the_pictures_numbers(planned, tmp_path, monkeypatch):
     seen = {}
-    monkeypatch.setattr(plan, "plan_table", lambda problem, found: seen.update(picture_of(problem, 10.0, found)) or "")
+    monkeypatch.setattr(plan, "plan_table", lambda problem, found: seen.update(picture_of(problem, 10.0, found)._asdict()) or "")
     arrivals = [100 * i - 60 * (i % 3 == 2) for i in range(60)]
     planned("--target-ttft-ms", 30, "--max-num-seqs", 1, 2, requests=records([20] * 60, [3] * 60, arrivals))
     assert seen["target_ms"] == 30 and seen["measure"] == "p99 TTFT" and seen["today_rps"] == 10 and not seen["no_edge"]
-    limit, rps = seen["answer"]
-    assert rps in [point[0] for point in seen["limits"][limit]] and seen["slower_rps"] < rps <= seen["capacity_rps"]
+    limit, rps, ms = seen["answer"]
+    assert (rps, ms) in seen["limits"][limit] and seen["slower_rps"] < rps <= seen["capacity_rps"]
     for points in seen["limits"].values():
-        assert points == sorted(points) and all(low <= high for _, _, low, high in points)
+        assert points == sorted(points)
 
 
 # --- processes --------------------------------------------------------------------------------------

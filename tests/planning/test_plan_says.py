@@ -23,6 +23,8 @@ from planning.arrivals import Grid
 from files.benchmarks import Bench
 from planning.engine import Measures, Server, Targets, Traffic
 from planning.own_run import Check, apart, checked, own_run, play_of_run
+from calibration.replayed import measured as measured_of, predicted
+from drawing.plan import Shown
 from planning.results import HEADER, number_of, picture_of, plan_fields, plan_line, plan_table, three_digits
 from planning.words import Plan, answered, decides, disagreement, said
 from planning.search import Found
@@ -419,23 +421,17 @@ def test_the_numbers_of_the_picture():
     answers = GOOD._replace(open={8: found(missed, point(10.0), best=point(10.0)), 16: found(point(9.5))},
                             around=(point(9.0),))
     picture = picture_of(plan().problem, 7.0, answers)
-    assert picture == {
-        "limits": {8: [(9.0, 100.0, 102.0, 119.0), (10.0, 100.0, 102.0, 119.0), (10.5, 100.0, 100.0, 100.0)],
-                   16: [(9.5, 100.0, 102.0, 119.0)]},
-        "target_ms": 200.0, "measure": "p99 TTFT", "today_rps": 7.0, "capacity_rps": 50.0, "answer": (8, 10.0),
-        "slower_rps": 8.0, "no_edge": False}
-    tpot = picture_of(plan(targets=Targets(90, INF, 50, 950)).problem, None, answers)
-    assert tpot["measure"] == "p90 TPOT" and tpot["limits"][16] == [(9.5, 20.0, 22.0, 39.0)] and tpot["target_ms"] == 50
-    single = found(point(9.5, trace=TRACE._replace(tpot_ms=None)))
-    assert picture_of(plan(targets=Targets(90, INF, 50)).problem, None, GOOD._replace(open={8: single}))["limits"] == \
-        {8: []}
+    assert picture == Shown(
+        "p99 TTFT", 200.0, {"8": [(9.0, 100.0), (10.0, 100.0), (10.5, 100.0)], "16": [(9.5, 100.0)]},
+        ("8", 10.0, 100.0), 8.0, [], {}, 7.0, 50.0, False)
+    tpot = picture_of(plan(targets=Targets(90, 1000, 25, INF)).problem, None, answers)
+    assert tpot[:2] == ("p90 TPOT", 25) and tpot.limits["16"] == [(9.5, 20.0)], "the target that is nearest binds"
     no_edge = picture_of(plan().problem, 7.0, GOOD._replace(open={8: NO_EDGE}))
-    assert (no_edge["answer"], no_edge["slower_rps"], no_edge["no_edge"]) == (None, None, True)
+    assert (no_edge.answer, no_edge.slower_rps, no_edge.no_edge) == (None, None, True)
     cliff = picture_of(plan().problem, 7.0, GOOD._replace(slower_open=NONE))
-    assert cliff["answer"] == (8, 10.0) and cliff["slower_rps"] is None
+    assert cliff.answer == ("8", 10.0, 100.0) and cliff.slower_rps is None
     infeasible = picture_of(plan().problem, 7.0, Answers(TRACE, False))
-    assert (infeasible["limits"], infeasible["capacity_rps"], infeasible["answer"], infeasible["no_edge"]) == \
-        ({}, None, None, False)
+    assert (infeasible.limits, infeasible.capacity_rps, infeasible.answer, infeasible.no_edge) == ({}, None, None, False)
 
 
 # --- which searches, and of which limits ------------------------------------------------------------
@@ -537,6 +533,35 @@ def test_the_traffic_that_is_played():
     for arrivals_us in (on_grid, None):
         with pytest.raises(BadInput, match="^t: --spread is for arrivals on a grid, and these lie on none$"):
             of(arrivals_us, spread=True)
+
+
+# --- what a run measured, and would have ------------------------------------------------------------
+
+RUN_OF_TWO = Bench("r", [5, 5], [3, 1], [0.0, 2.0], [0.5, 0.25], [[0.1, 0.3], []], 8.0, None, False, None, 0, [])
+
+
+def test_measures_of_a_run_by_hand():
+    """TTFTs of 500 and 250 ms, gaps of 100 and 300: p50 and p99 lie halfway, and at 99 of 100 parts, between the
+    two."""
+    one = measured_of(RUN_OF_TWO)
+    assert one == pytest.approx({"p50_ttft_ms": 375, "p99_ttft_ms": 497.5, "p50_itl_ms": 200, "p99_itl_ms": 298,
+                                 "p99_tpot_ms": 200, "throughput_tps": 0.5})
+    single = measured_of(RUN_OF_TWO._replace(output_tokens=[1, 1], itls_s=[[], []], duration_s=None))
+    assert list(single.values())[2:] == [None] * 4
+
+
+def test_measures_of_a_play_by_hand():
+    """Sent at 0 and 2 s to an empty server: 5 x 0.05 + 8 ms, then two gaps of 8 ms; the second has one token."""
+    def of(run):
+        return predicted(run, Costs(), False, 8, 2048)
+
+    assert of(RUN_OF_TWO) == pytest.approx({"p50_ttft_ms": 8.25, "p99_ttft_ms": 8.25, "p50_itl_ms": 8, "p99_itl_ms": 8,
+                                            "p99_tpot_ms": 8, "throughput_tps": 4 / 2.00825})
+    assert list(of(RUN_OF_TWO._replace(output_tokens=[1, 1])).values())[2:5] == [None] * 3
+    closed = of(RUN_OF_TWO._replace(closed=True, clients=2, starts_s=None))
+    assert closed["p99_ttft_ms"] > 16 and closed["throughput_tps"] == pytest.approx(4 / 0.0245, rel=0.1)
+    two = RUN_OF_TWO._replace(output_tokens=[2, 2], starts_s=[0.0, 2.0])
+    assert of(two)["p99_tpot_ms"] == 8
 
 
 # --- processes --------------------------------------------------------------------------------------
