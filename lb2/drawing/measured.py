@@ -56,6 +56,6 @@ def draw_measured(servers):
         bottom += 42
     return picture(
         f"The worst prediction is off by {', by '.join(notes)}",
-        ["A mark is a run, hollow if the costs come from it", "Shaded: by so much identical runs differ"],
+        ["A mark is a run, hollow if the costs come from it", "Shaded: how much identical runs differ"],
         " ".join(said), bottom + 14, *pieces,
     )
