@@ -1,141 +1,209 @@
 """What does each lesson of the labs look like?
 
 Draws the numbers that the scripts write: the same functions, the same settings. Blue is what one
-hopes for and vermilion what one pays, in all pictures; words beside the lines say which is which.
+hopes for and vermilion what one pays, in all pictures. The title of each says what it shows.
 
     python3 lb2/pictures.py
 
     the eight steps   steps.svg slots.svg queue.svg tune.svg ttft.svg
-    second lab        waste.svg orca_curves.svg orca_reservation.svg deadlock.svg
-    third lab         preemption.svg prefix.svg chunked.svg
-    fourth lab        clocked.svg measured.svg
+    second lab        orca_curves.svg orca_reservation.svg
+    third lab         preemption.svg chunked.svg
+    fourth lab        measured.svg plan.svg
 
-Where they go: the pictures of the lab's own requests and costs into lb2/pictures. As soon as
---requests, --first, --costs or another target is given, into lb2/my_pictures, so that the lab's own
-stay what they are. --out DIR overrides both.
-
-The pictures of the second lab need requests with arrivals; of a list without, they are left out and
-named.
+The pictures of the lab's own requests and costs go into lb2/pictures. Those of other requests, costs
+or targets go into lb2/my_pictures; --out DIR overrides both. Requests without arrivals have no
+pictures of the second lab.
 """
 
-import csv
-import re
+from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from drawing import chunked
-from drawing import curves
-from drawing import deadlock
-from drawing import measured
-from calibration import recorded
-from drawing import preemption
-from drawing import prefix
-from drawing import waiting as queue
-from drawing import reservation
-from drawing import slots
-from drawing import steps
-from drawing import ttft
-from drawing import tune
-from drawing import waste
-from common import BadInput, LAB, load_requests, number, REQUESTS_FILE, run, save
-from files.inputs import read_text
+import continuous
+import orca_curves
+import orca_reservation
+import paged_chunked
+import paged_preemption
+import plan
+import queueing
+import static
+import tune
+from calibration.gaps import BUDGET
+from calibration.recorded import RECORDED, result_of
+from calibration.ways import found_in
+from common import BadInput, LAB, load_requests, number, percentile, progress, REQUESTS_FILE, run, save
+from drawing.chunked import draw_chunked
+from drawing.curves import draw_curves
+from drawing.measured import draw_measured
+from drawing.plan import draw_plan
+from drawing.preemption import POLICIES, draw_preemption
+from drawing.reservation import draw_reservation
+from drawing.slots import draw_slots
+from drawing.steps import REQUESTS, SLOTS, draw_steps
+from drawing.ttft import draw_ttft
+from drawing.tune import draw_tune
+from drawing.waiting import draw_queue
+from files.costs import Server, costs_line, load_costs
+from planning.results import picture_of
+from roofline.model import CAPACITY_TOKENS
+from roofline.systems import name as system_name
+from roofline.workload import RECORDED as RECORDED_WORKLOAD
+from roofline.workload import load_workload
 from running.options import arguments, same_file
-from files.costs import load_costs
-from roofline.workload import RECORDED, load_workload
 
 FOLDER = LAB / "pictures"  # committed
-LONG = preemption.LONG
 MY_FOLDER = LAB / "my_pictures"  # not committed
-RESULTS = {  # what a result file looks like that can be drawn
-    "tune.csv": r"concurrency,mean_ttft_ms,p99_ttft_ms,throughput_tps\n(\d{1,9}(,\d{1,15}\.\d\d){3}\n)+",
-    "paged_preemption.csv": r"reserve_full_prompt,resume,max_num_seqs,preemptions,resumed_tokens,throughput_tps\n"
-                            r"((true|false),(recompute|swap)(,\d{1,15}){3},\d{1,15}\.\d\d\n){12}",
-    "paged_prefix.csv": r"system_tokens,ttft_off_p50_ms,ttft_on_p50_ms,ratio\n"
-                        r"(\d{1,9}(,\d{1,15}\.\d\d){2},\d{1,15}\.\d{3}\n)+",
-    "paged_chunked.csv": r"max_num_batched_tokens,p99_ttft_ms,p99_itl_ms,throughput_tps\n"
-                         r"((\d{1,9}|unlimited)(,\d{1,15}\.\d\d){3}\n)+",
-    "measured.csv": r"server,run,role,measure,measured,predicted,error_percent\n"
-                    r"(\w+,\w+,(calibrated|predicted),\w+(,\d{1,15}\.\d\d){2},-?\d{1,9}\.\d\n)+",
-}
+TARGET_MS, UP_TO, STATIC_SLOTS, QUEUE_SLOTS = 200.0, 256, 16, 32  # the steps'
+NOTED_RPS = (5, 10, 20, 40)  # queueing.py's
+LONG = 1000  # of longer lists the order is not varied, and a curve has fewer points
 
 
-def rows_of(results, name):
-    """The rows of a result file, as dicts; None if there is no such file. Raises BadInput."""
-    if results is None or not (results / name).exists():
-        return None
-    text = read_text(results / name)
-    if not re.fullmatch(RESULTS[name], text, re.ASCII):
-        raise BadInput(f"{results / name}: not as the lab's script wrote it")
-    return list(csv.DictReader(text.splitlines()))
+def watched(function, cases):
+    """The results of a function for some cases, counted on a terminal."""
+    return list(progress((function(*case) for case in cases), len(cases)))
 
 
-def recipes(requests, costs, target_ms, records, first=None, results=None):
-    """{file name: a function that draws it}, in the order of the lessons.
+def schedules(requests, slots, *more):
+    """{"static" or "continuous": its Schedule}, all requests there at time 0."""
+    return {module.__name__: module.schedule(requests, slots, *more) for module in (static, continuous)}
 
-    records: the file of the second lab's requests; first: how many of them. results: a folder with
-    result files of the same requests, which are drawn where they are all that a picture needs; or
-    None.
-    """
-    long = results if len(requests.output_tokens) > LONG else None  # pictures of short lists show more than the files
+
+def queue_picture(requests, costs):
+    """Step 6: rates up to the highest that it asks about, or, on a server of quite another speed, around its own."""
+    n = len(requests.output_tokens)
+    capacity = queueing.capacity_rps(requests, QUEUE_SLOTS, costs)
+    noted = [rps for rps in NOTED_RPS if capacity / 20 <= rps <= 3 * capacity]
+    if len(noted) < 2:
+        noted = [capacity / 2, 0.9 * capacity]
+    highest, steps = max(1.3 * capacity, *noted), 52 if n <= LONG else 13
+    rates = sorted({*noted, *(highest * k / steps for k in range(1, steps + 1))})
+    draws = [queueing.unit_arrivals(seed, n) for seed in range(queueing.DRAWS)]
+    waits = watched(queueing.waits_at, [(requests, draws, rps, QUEUE_SLOTS, costs) for rps in rates])
+    points = [(rps, sum(us) / len(us) / 1000, percentile(us, 99) / 1000) for rps, (us, _) in zip(rates, waits)]
+    return draw_queue(QUEUE_SLOTS, n, capacity, noted, points)
+
+
+def tune_data(requests, costs, target_ms):
+    """Step 8's Points, and {"p99" or "mean": the Point that the target allows by it, or None}."""
+    up_to = min(UP_TO, len(requests.output_tokens))
+    points = watched(tune.measure, [(requests, clients, costs) for clients in range(1, up_to + 1)])
+    return points, {"p99": tune.largest_within(points, target_ms, tune.p99),
+                    "mean": tune.largest_within(points, target_ms, tune.mean)}
+
+
+def tune_picture(requests, costs, target_ms, points, chosen):
+    n, answers = len(requests.output_tokens), None
+    if 1 < n <= LONG:
+        answers = watched(tune.answer_in_random_order, [
+            (requests, seed, min(UP_TO, n), target_ms, costs) for seed in range(tune.ORDERS)])
+    return draw_tune(target_ms, points, chosen, answers, n)
+
+
+def ttft_picture(requests, costs, target_ms, chosen):
+    """Where both allow the same number there is one case; where neither allows any, it is one client."""
+    clients = {name: best.concurrency for name, best in chosen.items() if best} or {"p99": 1}
+    if clients.get("p99") == clients.get("mean"):
+        del clients["mean"]
+    cases = []
+    for name, many in clients.items():
+        result = continuous.schedule(requests, many, costs=costs)
+        ttfts_ms = [(first - admitted + costs.overhead_us) / 1000
+                    for first, admitted in zip(result.first_token_us, result.admitted_us)]
+        cases.append((name, many, ttfts_ms, min(many, len(ttfts_ms))))
+    return draw_ttft(target_ms, cases)
+
+
+def curves_picture(workload):
+    found = orca_curves.results(workload)
+    curves = {system_name(system): [(point.throughput_rps, point.p50_ms_per_token) for point in points]
+              for system, points in found.points.items()}
+    return draw_curves(found.target_ms, curves,
+                       {system_name(system): best.throughput_rps for system, best in found.best.items()})
+
+
+def reservation_picture(workload, path):
+    orca_reservation.refuse_longer_than_declared(path, workload.requests.output_tokens)
+    cases = list(product(orca_reservation.RATES_RPS, orca_reservation.MODES))
+    measures = watched(orca_reservation.measure, [(mode, workload, rate) for rate, mode in cases])
+    return draw_reservation(len(workload.arrivals_s), CAPACITY_TOKENS, dict(zip(cases, measures)))
+
+
+def preemption_picture(requests, costs):
+    cases = list(product(POLICIES, (1, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40)))
+    points = {policy: [] for policy in POLICIES}
+    results = watched(paged_preemption.measure, [(requests, *policy, limit, costs) for policy, limit in cases])
+    for (policy, limit), result in zip(cases, results):
+        points[policy].append((limit, static.throughput_tps(requests, result), result.preemptions))
+    memory = f"{paged_preemption.KV_BLOCKS} blocks of {paged_preemption.BLOCK_SIZE} tokens"
+    return draw_preemption(points, paged_preemption.MAX_NUM_SEQS, memory)
+
+
+def chunked_picture(requests, costs):
+    budgets = paged_chunked.BUDGETS
+    found = watched(paged_chunked.measure, [(requests, budget, costs) for budget in budgets])
+    return draw_chunked([(paged_chunked.name(budget), ttft_us / 1000, itl_us / 1000)
+                         for budget, (ttft_us, itl_us, _) in zip(budgets, found)], paged_chunked.RPS)
+
+
+def measured_picture():
+    """The recorded servers, those of one noise together."""
+    rows = {}
+    for server in RECORDED:
+        rows.setdefault(server.noise_percent, []).extend(result_of(server).rows)
+    quiet, noisy = sorted(rows)
+    return draw_measured({"three quiet servers": (rows[quiet], quiet), "a noisy one": (rows[noisy], noisy)})
+
+
+def plan_picture():
+    """The plan of plan.md: the recorded run that calibrates the first server is its traffic, too."""
+    (run_file,), limits = RECORDED[0].calibrate, Server(max_num_seqs=32, max_num_batched_tokens=BUDGET)
+    found = found_in([run_file], limits)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "costs.txt"
+        path.write_text(costs_line(found.costs, found.server))
+        found_plan, *_ = plan.planned(plan.parser().parse_args(["--requests", str(run_file), "--costs", str(path)]))
+    return draw_plan(picture_of(found_plan.problem, found_plan.own, found_plan.found))
+
+
+def recipes(requests, costs, target_ms, records, first=None):
+    """{file name: a function that draws it}. records: the second lab's requests, of which first so many are taken."""
     return {
-        "steps.svg": lambda: steps.draw_steps(steps.steps_data()),
-        "slots.svg": lambda: slots.draw_slots(*slots.slots_data(requests, costs)),
-        "queue.svg": lambda: queue.draw_queue(*queue.queue_data(requests, costs)),
-        "tune.svg": lambda: tune.draw_tune(
-            *tune.tune_data(requests, costs, target_ms, rows=rows_of(results, "tune.csv"))),
-        "ttft.svg": lambda: ttft.draw_ttft(
-            *ttft.ttft_data(requests, costs, target_ms, rows=rows_of(results, "tune.csv"))),
-        "waste.svg": lambda: waste.draw_waste(waste.waste_data(load_workload(records, first))),
-        "orca_curves.svg": lambda: curves.draw_curves(*curves.curves_data(load_workload(records, first))),
-        "orca_reservation.svg": lambda: reservation.draw_reservation(
-            *reservation.reservation_data(load_workload(records, first), records)),
-        "deadlock.svg": lambda: deadlock.draw_deadlock(*deadlock.deadlock_data(load_workload(records, first), records)),
-        "preemption.svg": lambda: preemption.draw_preemption(
-            preemption.preemption_data(requests, costs, rows_of(long, "paged_preemption.csv"))),
-        "prefix.svg": lambda: prefix.draw_prefix(
-            *prefix.prefix_data(requests, costs, rows_of(long, "paged_prefix.csv"))),
-        "chunked.svg": lambda: chunked.draw_chunked(
-            chunked.chunked_data(requests, costs, rows_of(results, "paged_chunked.csv"))),
-        "clocked.svg": lambda: measured.draw_measured(
-            *recorded.drawn(("async", "roofline", "sync"), rows_of(results, "measured.csv"))),
-        "measured.svg": lambda: measured.draw_measured(
-            *recorded.drawn(("cpu",), rows_of(results, "measured.csv"))),
+        "steps.svg": lambda: draw_steps(schedules(REQUESTS, SLOTS)),
+        "slots.svg": lambda: draw_slots(requests, STATIC_SLOTS, *schedules(
+            requests, STATIC_SLOTS, None, costs).values()),
+        "queue.svg": lambda: queue_picture(requests, costs),
+        "tune.svg": lambda: tune_picture(requests, costs, target_ms, *tune_data(requests, costs, target_ms)),
+        "ttft.svg": lambda: ttft_picture(requests, costs, target_ms, tune_data(requests, costs, target_ms)[1]),
+        "orca_curves.svg": lambda: curves_picture(load_workload(records, first)),
+        "orca_reservation.svg": lambda: reservation_picture(load_workload(records, first), records),
+        "preemption.svg": lambda: preemption_picture(requests, costs),
+        "chunked.svg": lambda: chunked_picture(requests, costs),
+        "measured.svg": measured_picture,
+        "plan.svg": plan_picture,
     }
-
-
-def drawn(chosen):
-    """({file name: picture}, [why another is not drawn, ...]) of some recipes."""
-    pictures, refused = {}, []
-    for name, recipe in chosen.items():
-        try:
-            pictures[name] = recipe()
-        except BadInput as error:
-            refused.append(f"{name} is not drawn: {error}")
-    return pictures, refused
-
-
-def is_the_labs(args):
-    """Are these the lab's own requests, costs and target?"""
-    settings = args.first, args.costs, args.target_ttft_ms
-    return same_file(args.requests, REQUESTS_FILE) and settings == (None, None, tune.TARGET_MS)
 
 
 def main():
     parser = arguments(__doc__, out=FOLDER)
     parser.set_defaults(out=None)
-    parser.add_argument("--target-ttft-ms", type=number, default=float(tune.TARGET_MS), metavar="MS",
-                        help=f"the target of tune.svg and ttft.svg, in ms (default: {tune.TARGET_MS})")
+    parser.add_argument("--target-ttft-ms", type=number, default=TARGET_MS, metavar="MS",
+                        help=f"the target of tune.svg and ttft.svg, in ms (default: {TARGET_MS:g})")
     parser.add_argument("--only", nargs="+", metavar="NAME.svg", help="draw these only (default: all)")
-    parser.add_argument("--results", type=Path, metavar="DIR",
-                        help="draw the result files of the same requests in this folder, where they are enough")
     args = parser.parse_args()
-    records = RECORDED if same_file(args.requests, REQUESTS_FILE) else args.requests
+    ours = same_file(args.requests, REQUESTS_FILE)
     requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
-    known = recipes(requests, costs, args.target_ttft_ms, records, args.first, args.results)
+    known = recipes(requests, costs, args.target_ttft_ms, RECORDED_WORKLOAD if ours else args.requests, args.first)
     unknown = [name for name in args.only or [] if name not in known]
     if unknown:
         raise BadInput(f"--only: expected some of {' '.join(known)}, found {unknown[0]}")
-    pictures, refused = drawn({name: known[name] for name in args.only or known})
-    out = args.out or (FOLDER if is_the_labs(args) else MY_FOLDER)
+    pictures, refused = {}, []
+    for name in args.only or known:
+        try:
+            pictures[name] = known[name]()
+        except BadInput as error:
+            refused.append(f"{name} is not drawn: {error}")
+    own = not ours or (args.first, args.costs, args.target_ttft_ms) != (None, None, TARGET_MS)
+    out = args.out or (MY_FOLDER if own else FOLDER)
     save(out, pictures)
     print("\n".join([f"Pictures in {out}:", *pictures, *refused]))
 

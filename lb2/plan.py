@@ -129,8 +129,8 @@ def asked_of(args, setups, own):
                  own_run(args.requests, args.first), burst, args.price_per_hour)
 
 
-def main():
-    args = parser().parse_args()
+def planned(args):
+    """(Plan, plan.txt's fields, sentences, the Trace read) that the arguments of parser() ask for. Raises BadInput."""
     described = load_server(args.costs)
     trace = load_trace(args.requests, args.first, args.time_unit, columns=args.columns)
     traffic, grid = traffic_of(args, trace)
@@ -141,13 +141,16 @@ def main():
     problem = Problem(targets, traffic, block_rows(traffic), own or 1.0)
     asked = asked_of(args, setups_of(args, described), own)
     found = answers(problem, asked, args.processes or cores())
+    plan = Plan(problem, asked, found, own, grid, args.spread, trace.closed, args.costs and args.costs.name,
+                (described.measured_sequences, described.measured_prompt_tokens))
     fields = plan_fields(problem, asked, (args.requests.name, args.costs and args.costs.name), own, found)
-    words = sentences(Plan(problem, asked, found, own, grid, args.spread, trace.closed, args.costs and args.costs.name,
-                           (described.measured_sequences, described.measured_prompt_tokens)))
-    shown = picture_of(problem, own, found)
-    limits = {name: [(rps, ms, ms, ms) for rps, ms in points] for name, points in shown.limits.items()}
-    picture = draw_plan(limits, shown.target_ms, shown.measure, shown.today_rps, shown.capacity_rps, shown.answer,
-                        shown.slower_rps, "Every" in shown.verdict)
+    return plan, fields, sentences(plan), trace
+
+
+def main():
+    args = parser().parse_args()
+    (problem, _, found, own, *_), fields, words, trace = planned(args)
+    picture = draw_plan(picture_of(problem, own, found))
     save(args.out, {"plan.txt": plan_line(fields), "plan.csv": plan_table(problem, found), "plan.svg": picture})
     if args.json:
         print(plan_json(problem, fields, found, words))

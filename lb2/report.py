@@ -1,170 +1,226 @@
-"""How does all of this look for my own requests, on one page that I can send to a colleague?
+"""What do I need to serve these requests, on one page that I can send to whoever pays for it?
 
-Runs the steps and the questions of the labs on a request file. The answer, the pictures, the
-numbers and the settings go into one HTML file that needs nothing else: no network, no script, no
-font. A part that fails, or that takes longer than --seconds, says so in its place, and the others
-are there. The second lab's part needs requests with arrivals; for others it shows the recorded
-ones, and says so. For a trace with arrivals the page begins with the plan.
+The answer, its picture, the targets, the traffic, what was measured and what was not, and below the
+eight steps as tables. One HTML file that needs nothing else: no network, no script, no font. For a
+trace with arrivals the answer is plan.py's, from its first 1,000 requests; for a list without, it is
+step 8's. At most 10,000 requests are taken: those at the beginning.
 
     python3 lb2/report.py --requests mine.json --target-ttft-ms 300        writes report.html
 """
 
-import ast
-import csv
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-from datetime import date
-from pathlib import Path
+import math
+from typing import NamedTuple
 
-from common import LAB, number, percentile, progress, run, save
-from running.options import arguments
-from drawing.tune import TARGET_MS
-from reporting.blocks import blocks, sentences
-from reporting.jobs import GIVEN, MADE, SCRIPTS, badge_of, inputs_of, jobs_of
-from reporting.page import Section, answer, page
-from running.side_by_side import play_all
-from files.sources import counted
+import continuous
+import plan
+import queueing
+import static
+import tune
+from common import number, progress, run, save
+from drawing.plan import draw_plan, rate
+from drawing.scales import milliseconds
+from drawing.traffic import draw_traffic
+from drawing.tune import draw_tune
+from files.costs import load_costs, load_server
+from files.sources import counted, load_trace
+from planning.arrivals import own_rps
+from planning.own_run import TIMES
+from planning.results import picture_of
+from reporting.page import folded, image, listed, page, table
+from running.options import add_time_unit, arguments
 
-SECONDS = 300
+MOST, PLANNED = 10_000, 1_000  # requests taken, and requests of them that are planned
+LONG = 2_000  # requests, beyond which step 8 ends at its first miss, and is left out for a trace
+UP_TO, SLOTS, QUEUE_SLOTS, RATES_RPS = 256, 16, 32, (5, 10, 20, 40)  # the steps'
+FEW = 500  # requests, below which a p99 is not firm
 
 
-def question(name):
-    """The first sentence of a script's docstring."""
-    return ast.get_docstring(ast.parse((LAB / f"{name}.py").read_text(encoding="utf-8"))).split("\n\n")[0]
+class Answer(NamedTuple):
+    headline: str
+    picture: str  # SVG; "" if there is none
+    targets: list  # rows of the table: header first
+    rests_on: list  # sentences: what was measured, and what was not
 
 
-def version():
-    """git describe of this project; "none" where it is no repository of its own."""
-    git = ["git", "-C", str(LAB.parent)]
-    try:
-        top = subprocess.run([*git, "rev-parse", "--show-toplevel"], capture_output=True, text=True)
-        described = subprocess.run([*git, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    except OSError:
-        return "none"
-    own = top.returncode == described.returncode == 0 and Path(top.stdout.strip()) == LAB.parent
-    return described.stdout.strip() if own else "none"
+def server_of(args):
+    """The server in words."""
+    return f"the server of {args.costs.name}" if args.costs else "the lab's made-up server"
+
+
+def clients_words(best, points, target, server, memory_words):
+    """The headline of step 8."""
+    if best is None:
+        return (f"No number of clients meets {target} on {server}: one alone has "
+                f"{milliseconds(points[0].p99_ttft_ms)}")
+    most = ", the most tried, still" if best is points[-1] else ""
+    who = f"{counted(best.concurrency, 'client')}{most} {'meets' if best.concurrency == 1 else 'meet'}"
+    return f"{who} {target} on {server}, {memory_words}"
+
+
+def memory(requests, clients, kv_tokens):
+    """(how many clients fit, words): what the KV cache must hold for so many average requests at full length."""
+    each = (sum(requests.prompt_tokens) + sum(requests.output_tokens)) / len(requests.prompt_tokens)
+    if kv_tokens is None:
+        return clients, f"if its KV cache holds {math.ceil(clients * each):,} tokens"
+    fit = min(clients, int(kv_tokens // each))
+    return fit, f"whose KV cache of {kv_tokens:,} tokens holds {'them' if fit == clients else 'no more'}"
+
+
+def clients_answer(args, requests, costs, server):
+    """(Answer of step 8, its Points)."""
+    target_ms, n = args.target_ttft_ms, len(requests.prompt_tokens)
+    up_to = min(UP_TO, n, server.max_num_seqs or UP_TO)
+    points = []
+    for point in progress((tune.measure(requests, clients, costs) for clients in range(1, up_to + 1)), up_to):
+        points.append(point)
+        if n > LONG and point.p99_ttft_ms > target_ms:
+            break
+    best = tune.largest_within(points, target_ms, tune.p99)
+    chosen = {"p99": best, "mean": tune.largest_within(points, target_ms, tune.mean) if n <= LONG else None}
+    fit, memory_words = memory(requests, best.concurrency if best else 1, server.kv_tokens)
+    if best and fit < best.concurrency:
+        best = points[fit - 1] if fit else None
+    target = f"a p99 TTFT of {target_ms:,.12g} ms"
+    headline = clients_words(best, points, target, server_of(args), memory_words) if fit else \
+        f"Not one request fits into the KV cache of {server_of(args)}: {server.kv_tokens:,} tokens"
+    at = best or points[0]
+    rows = [["measure", "target", counted(at.concurrency, "client")],
+            ["p99 time to first token (TTFT)", f"{target_ms:,.12g} ms", milliseconds(at.p99_ttft_ms)],
+            ["mean TTFT", "", milliseconds(at.mean_ttft_ms)],
+            ["tokens per second", "", f"{at.throughput_tps:,.0f}"]]
+    return Answer(headline, draw_tune(target_ms, points, chosen, None, n), rows, [
+        "A client sends its next request when its last answer is there. All start at once.",
+        "Not known: when requests arrive. A file with arrivals gets the load that the server carries, and how many "
+        "servers today's needs.", *costs_words(args, costs, server, at.concurrency),
+        *([f"The p99 of {counted(n, 'request')} rests on few: record {FEW} or more."] if n < FEW else [])]), points
+
+
+def costs_words(args, costs, server, running):
+    """What is known of the server, and what is not."""
+    each = f"{costs.prefill_us_per_token / 1000:.3g} ms a prompt token, {costs.decode_us(1) / 1000:.3g} ms a step " \
+           f"with 1 sequence, {costs.decode_us(32) / 1000:.3g} ms with 32"
+    yield f"Measured on the server: {each}." if args.costs else f"Not measured: the server. Its costs are {each}. " \
+        "python3 lb2/calibrate.py --help says how to measure yours."
+    if server.measured_sequences and running > server.measured_sequences:
+        yield f"Extrapolated: the costs were measured with up to {server.measured_sequences} sequences at once."
+    if server.kv_tokens is None:
+        yield "Not known: the size of the KV cache. A server whose cache is short is slower."
+
+
+def planned_answer(args, n, today_rps):
+    """The Answer of plan.py for the first requests of a trace."""
+    words = ["--requests", str(args.requests), "--first", str(min(PLANNED, n)), "--rps", f"{today_rps:.6g}",
+             "--target-ttft-ms", f"{args.target_ttft_ms:.12g}", *(["--costs", str(args.costs)] if args.costs else []),
+             *(["--time-unit", args.time_unit] if args.time_unit else [])]
+    (problem, _, found, own, *_), fields, said, _ = plan.planned(plan.parser().parse_args(words))
+    shown, name, today = picture_of(problem, own, found)._replace(today_rps=today_rps), server_of(args), rate(today_rps)
+    targets = {measure: ms for measure, ms in zip(TIMES, problem.targets[1:]) if ms < math.inf}
+    server, where, alone = f"{name[0].upper()}{name[1:]}", "a request alone", ""
+    if shown.answer:
+        limits, where = " and ".join(f"{title(measure)} {ms:,.12g} ms" for measure, ms in targets.items()), \
+            f"at {rate(shown.answer[1])} requests/s"
+        headline = (f"{server} carries {rate(shown.answer[1])} requests/s within p99 {limits}, "
+                    f"{shown.answer[1] / today_rps:.2g} times today's {today}")
+        if shown.answer[1] < today_rps and "min_servers" in fields:
+            headline += f": today needs {counted(fields['min_servers'], 'server')}"
+    elif shown.no_edge:
+        headline = (f"{server} meets the targets up to its capacity of {rate(shown.capacity_rps)} requests/s; "
+                    f"today comes {today}")
+    else:
+        alone = "" if found.feasible else ": a request alone misses it"
+        headline = f"No load meets {shown.measure} {shown.target_ms:,.12g} ms on {name}{alone}; " \
+                   f"today comes {today} requests/s"
+    at = {measure: fields.get(measure) if shown.answer else getattr(found.alone, measure) for measure in TIMES}
+    rows = [[f"p99 {title(measure)}", f"{targets[measure]:,.12g} ms" if measure in targets else "none",
+             milliseconds(float(ms))] for measure, ms in at.items() if ms is not None]
+    part = [f"Planned with the first {PLANNED:,} of {n:,} requests."] if n > PLANNED else []
+    return Answer(headline, draw_plan(shown) if shown.limits else "",
+                  [["measure", "target", where], *rows], [*part, *said])
+
+
+def title(measure):
+    """ttft_ms -> TTFT"""
+    return measure.removesuffix("_ms").upper()
+
+
+def batch_rows(output_tokens, most=8):
+    """Step 1: the first static batches."""
+    yield ["batch", "requests", "shortest", "longest", "slots that work"]
+    for start in range(0, min(len(output_tokens), most * SLOTS), SLOTS):
+        batch = output_tokens[start : start + SLOTS]
+        yield [start // SLOTS, len(batch), min(batch), max(batch), f"{sum(batch) / (SLOTS * max(batch)):.0%}"]
+
+
+def step_tables(requests, costs, points):
+    """[(question, rows, note), ...] of the eight steps. points: step 8's, or None: it was left out."""
+    n, tokens = len(requests.prompt_tokens), sum(requests.output_tokens)
+    runs = {module.__name__: module.schedule(requests, SLOTS, None, costs) for module in (static, continuous)}
+    measures = {name: [result.iterations, f"{static.throughput_tps(requests, result):,.2f}",
+                       f"{static.slot_util(requests, result, SLOTS):.4f}"] for name, result in runs.items()}
+    header = ["batching", "iterations", "tokens/s", "share of the slots that work"]
+    speedup = static.throughput_tps(requests, runs["continuous"]) / static.throughput_tps(requests, runs["static"])
+    limited = continuous.schedule(requests, QUEUE_SLOTS, costs=costs)
+    draws = [queueing.unit_arrivals(seed, n) for seed in range(queueing.DRAWS)]
+    waits = [["requests/s", "requests that wait", "p99 wait, ms"]]
+    for rps in progress(RATES_RPS, len(RATES_RPS)):
+        mean, p99_ms = queueing.queue_at(requests, draws, rps, QUEUE_SLOTS, costs)
+        waits.append([rps, f"{mean:,.3f}", f"{p99_ms:,.1f}"])
+    prefill_ms = sum(map(costs.prefill_us, requests.prompt_tokens)) / 1000
+    decode_ms = tokens * costs.decode_us(1) / 1000
+    yield "1. What do static batches look like?", list(batch_rows(requests.output_tokens)), \
+        f"The first of {-(-n // SLOTS):,} batches." if n > 8 * SLOTS else ""
+    yield "2. How much does static batching serve?", [header, ["static", *measures["static"]]], ""
+    yield "3. How much does continuous batching serve?", [header, ["continuous", *measures["continuous"]]], ""
+    yield "4. Which one is faster?", [["static", "continuous", "times as fast"], [
+        measures["static"][1], measures["continuous"][1], f"{speedup:.3f}"]], ""
+    yield "5. Is a limit of 32 sequences reached?", [["limit", "most at once", "tokens/s"], [
+        QUEUE_SLOTS, limited.peak_running, f"{static.throughput_tps(requests, limited):,.2f}"]], ""
+    yield f"6. How do requests wait, with {QUEUE_SLOTS} slots?", waits, ""
+    yield "7. Prefill or decode, each request alone?", [["prefill, s", "decode, s", "share of decode"], [
+        f"{prefill_ms / 1000:,.1f}", f"{decode_ms / 1000:,.1f}", f"{decode_ms / (prefill_ms + decode_ms):.4f}"]], ""
+    if points is None:
+        yield "8. How many clients meet the TTFT target?", [], \
+            f"Left out: it takes long for {n:,} requests. python3 lb2/tune.py answers it."
+        return
+    shown = [point for point in points if point.concurrency & (point.concurrency - 1) == 0 or point is points[-1]]
+    yield "8. How many clients meet the TTFT target?", [["clients", "mean TTFT, ms", "p99 TTFT, ms", "tokens/s"], *(
+        [clients, *(f"{value:,.2f}" for value in rest)] for clients, *rest in shown)], \
+        f"More clients were not tried: it takes long for {n:,} requests." if n > LONG else ""
 
 
 def command(args):
-    """The command that made the page, without the folders of this machine."""
-    words = ["python3 lb2/report.py", "--requests", args.requests.name, "--target-ttft-ms", f"{args.target_ttft_ms:g}"]
-    words += ["--first", str(args.first)] if args.first is not None else []
-    return " ".join([*words, *(["--costs", args.costs.name] if args.costs else [])])
-
-
-def facts(args, inputs):
-    """Rows of (what, value) that say what the page is about."""
-    yield "requests", f"{inputs.name}: {inputs.trace}"
-    for name, column in zip(("prompt tokens", "output tokens"), inputs.trace.requests):
-        yield name, f"median {percentile(column, 50):,.0f}, p99 {percentile(column, 99):,.0f}, most {max(column):,}"
-    costs = inputs.costs
-    yield "costs", f"from {args.costs.name}" if args.costs else "the lab's own, not measured on a server"
-    yield "prefill", f"{costs.prefill_us_per_token / 1000:g} ms a prompt token"
-    yield "step", f"{costs.decode_us(1) / 1000:g} ms with 1 sequence, {costs.decode_us(32) / 1000:g} ms with 32"
-    if costs.overhead_us:
-        yield "outside the server", f"{costs.overhead_us / 1000:g} ms of every TTFT"
-    yield "target", f"p99 TTFT of {args.target_ttft_ms:,.12g} ms"
-    yield "command", command(args)
-    yield "version", version()
-    yield "date", date.today().isoformat()
-
-
-def rows_of(path):
-    with open(path, newline="") as file:
-        return list(csv.reader(file))
-
-
-def tune_headline(made, target_ms):
-    """The answer of tune.txt in one sentence."""
-    values = dict(pair.split("=") for pair in (made / "tune.txt").read_text().split())
-    clients, tried = int(values["max_concurrency"]), len(rows_of(made / "tune.csv")) - 1
-    target = f"a p99 TTFT of {target_ms:,.12g} ms"
-    if not clients:
-        return f"No number of clients meets {target}."
-    who = f"{counted(clients, 'client')}{' or more' if clients == tried else ''} at a time"
-    return f"{who} {'meets' if clients == 1 else 'meet'} {target}."
-
-
-def answer_first(words):
-    """The sentences of plan.py with its answer to the first question before what it rests on."""
-    return sorted(words, key=lambda sentence: not sentence.startswith("Open loop: "))
-
-
-def svgs(made, names):
-    return [(made / name).read_text(encoding="ascii") for name in names if (made / name).exists()]
-
-
-def answers(results, made, target_ms):
-    """The HTML of the first blocks: what tune found, and for a trace with arrivals first what plan
-    found.
-    """
-    found = []
-    if "plan" in results:
-        (planned,) = results["plan"]
-        words = ["What load may these requests become?", *answer_first(sentences(blocks(planned.printed)))]
-        found.append(answer(words, svgs(made, ["plan.svg"]), [planned.trouble] if planned.trouble else []))
-    tuned, *_ = results["tune"]
-    if tuned.trouble:
-        found.append(answer(["How many clients meet the target is not known."], [], [tuned.trouble]))
-    else:
-        words = [line for line in sentences(blocks(tuned.printed)) if not line.startswith("Step ")]
-        found.append(answer([tune_headline(made, target_ms), *words], svgs(made, ["tune.svg"]), []))
-    return found
-
-
-def section_of(name, results, inputs, made):
-    """The Section of a script, from what it printed and what it wrote."""
-    heard = f"{inputs.name}: {inputs.trace}"  # is said once, at the top
-    shown = [block for block in blocks(results[0].printed) if not str(block.content).startswith(heard)]
-    if name == "tune":  # its sentences are the answer
-        shown = [block for block in shown if block.kind != "words"]
-    names = [picture for picture in SCRIPTS[name][1] if not (name == "tune" and picture == "tune.svg")]
-    pictures = svgs(made, names)
-    troubles = list(dict.fromkeys(result.trouble for result in results if result.trouble))
-    if len(results) > 1 and not troubles:
-        troubles = [words for words in sentences(blocks(results[1].printed)) if " is not drawn: " in words]
-    path = made / f"{name}.csv"
-    rows = rows_of(path) if path.exists() else []
-    headers = [block.content[0] for block in shown if block.kind == "table"]
-    unseen = rows and not any(header[: len(rows[0])] == rows[0] for header in headers)
-    tables = [(path.name, rows)] if unseen else []
-    return Section(question(name), badge_of(name, inputs), pictures, shown, tables, troubles)
-
-
-def stop(signal_number, frame):
-    sys.exit(128 + signal_number)
+    """What made the page, without the folders of this machine."""
+    words = ["--requests", args.requests.name, "--target-ttft-ms", f"{args.target_ttft_ms:.12g}"]
+    words += ["--first", str(args.first)] if args.first else []
+    return " ".join(["python3 lb2/report.py", *words, *(["--costs", args.costs.name] if args.costs else [])])
 
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--target-ttft-ms", type=number, default=float(TARGET_MS), metavar="MS",
-                        help=f"p99 time to first token allowed, in ms (default: {TARGET_MS})")
-    parser.add_argument("--seconds", type=number, default=SECONDS, metavar="S",
-                        help=f"the longest that one script may take (default: {SECONDS})")
+    add_time_unit(parser)
+    parser.add_argument("--target-ttft-ms", type=number, default=200.0, metavar="MS",
+                        help="p99 time to first token allowed, in ms (default: 200)")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, stop)  # so that no child outlives us
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name).resolve()
-        inputs = inputs_of(args, folder)
-        jobs = jobs_of(inputs, args.target_ttft_ms)
-        played = play_all(jobs, folder / GIVEN, min(len(jobs), os.cpu_count() or 1), args.seconds)
-        results = dict(progress(played, len(jobs)))
-        made = folder / MADE
-        sections = [section_of(name, results[name], inputs, made) for name in SCRIPTS]
-        text = page(f"What a server would make of {args.requests.name}", answers(results, made, args.target_ttft_ms),
-                    facts(args, inputs), sections)
-        pictures = len(list(made.glob("*.svg")))
+    trace = load_trace(args.requests, min(args.first or MOST, MOST), args.time_unit)
+    costs, server = load_costs(args.costs), load_server(args.costs)
+    requests, today_rps = trace.requests, own_rps(trace.arrivals_us) if trace.arrivals_us else None
+    n = len(requests.prompt_tokens)
+    print(f"{args.requests.name}: {trace}. The answer", flush=True)
+    answer, points = clients_answer(args, requests, costs, server) if not today_rps or n <= LONG else (None, None)
+    if today_rps:
+        answer = planned_answer(args, n, today_rps)
+    print("The eight steps", flush=True)
+    steps = [folded(question, (table(rows) if rows else ""), note)
+             for question, rows, note in step_tables(requests, costs, points)]
+    today = [f"Today: {rate(today_rps)} requests/s."] if today_rps else []
+    text = page(f"{answer.headline}.", [
+        image(answer.picture) if answer.picture else "", table(answer.targets),
+        "<h2>The traffic</h2>", listed([f"{args.requests.name}: {trace}.", *today]), image(draw_traffic(requests)),
+        "<h2>What this rests on</h2>", listed(answer.rests_on),
+        "<h2>The eight steps of the lab, for these requests</h2>", *steps,
+        listed([f"Made by: {command(args)}"])])
     save(args.out, {"report.html": text})
-    print(f"report.html: {len(sections)} sections, {pictures} pictures, {len(text) // 1000} kB")
-    if inputs.recorded.startswith("Recorded"):
-        print(f"The second lab's part: {inputs.recorded[0].lower()}{inputs.recorded[1:]}.")
-    broken = [name for name, parts in results.items() if any(part.broken for part in parts)]
-    if broken:
-        print(f"Parts of {', '.join(broken)} are missing; report.html says why in their place.")
-        sys.exit(1)
+    print(f"{args.out / 'report.html'}: {len(text) // 1000} kB")
 
 
 if __name__ == "__main__":

@@ -92,19 +92,3 @@ def settings(name, calibrate, costs, server):
     memory = f", a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else ""
     return f"{name}: costs from {names}, max_num_seqs {server.max_num_seqs}, budget {server.max_num_batched_tokens}" \
            f"{memory}: {costs_line(costs, Server(server.asynchronous)).strip()}"
-
-
-def drawn(servers, rows=None):
-    """What a picture shows of the recorded servers of these names, whose noise is the same: rows (run, measure,
-    measured, predicted), the names of the calibrated runs, and the noise in per cent.
-
-    rows: those of measured.csv, as dicts; None: calibrate and predict anew.
-    """
-    some = [server for server in RECORDED if server.name in servers]
-    if rows is None:
-        rows = [row._asdict() for server in some for row in result_of(server).rows]
-    mine = [row for row in rows if row["server"] in servers]
-    mine.sort(key=lambda row: (servers.index(row["server"]), row["role"], row["run"], MEASURES.index(row["measure"])))
-    calibrated = {row["run"] for row in mine if row["role"] == "calibrated"}
-    figures = [(row["run"], row["measure"], float(row["measured"]), float(row["predicted"])) for row in mine]
-    return figures, calibrated, some[0].noise_percent

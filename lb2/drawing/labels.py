@@ -6,25 +6,11 @@ is none (beside).
 
     spread([100, 100, 200], 0, 300, 20)     -> [90, 110, 200]
     box(60, 24, "p99", "bad")               -> (60, 10, 95.1, 28.3)      left, top, right, bottom
-
-The width of a word is an estimate: no less than what DejaVu Sans takes, the widest font that a
-browser may choose.
 """
 
-from math import fsum
+from drawing.svg import RIGHT, SIZE, places, rule, text, width
 
-from drawing.svg import RIGHT, SIZE, TITLE_SIZE, places, rule, text
-
-THIN, WIDE = set("ijlftrI .,:;'!|()[]/-"), set("mwMWGOQ@%")
-BOLD = {"title", "head", "good", "bad"}
 LINE_GAP = 22  # from one label to the next below it
-
-
-def width(words, kind=""):
-    """Units that the words take, at most."""
-    size = TITLE_SIZE if "title" in kind.split() else SIZE
-    letters = fsum(0.42 if letter in THIN else 0.98 if letter in WIDE else 0.65 for letter in words)
-    return size * letters * (1.1 if BOLD & set(kind.split()) else 1)
 
 
 def box(x, y, words, kind=""):
@@ -35,11 +21,9 @@ def box(x, y, words, kind=""):
 
 
 def spread(heights, highest, lowest, gap=LINE_GAP):
-    """Where labels go that belong at these heights: `gap` apart at least, none above highest or
-    below lowest.
+    """Heights of labels, moved as little as can be: `gap` apart at least, none above highest or below lowest.
 
-    As little is moved as can be, in least squares: what is too close forms a block (pool adjacent
-    violators).
+    In least squares: what is too close forms a block (pool adjacent violators).
     """
     order = sorted(range(len(heights)), key=heights.__getitem__)
     blocks = []  # [sum, count] of heights, each less a gap for every label above it
@@ -77,21 +61,14 @@ def across(panel, value):
     return rule(panel.x.start, panel.y.at(value), panel.x.end, panel.y.at(value))
 
 
-# --- inside a panel -----------------------------------------------------------------------------------------------
-
-
 def segments(panel, points):
-    """The pieces of a line, as obstacles: [(x1, y1, x2, y2), ...] on the paper. A point alone is
-    one of no length.
-    """
+    """The pieces of a line, as obstacles: [(x1, y1, x2, y2), ...] on the paper. A point alone is one of no length."""
     spots = places(panel, points)
     return [(*a, *b) for a, b in zip(spots, spots[1:] or spots)]
 
 
 def crosses(obstacle, around):
-    """Does a segment touch a box? Liang and Barsky: cut the segment at the four sides; is anything
-    left of it?
-    """
+    """Does a segment touch a box? Liang and Barsky: cut the segment at the four sides; is anything left of it?"""
     x1, y1, x2, y2 = obstacle
     left, top, right, bottom = around
     enters, leaves = 0.0, 1.0
@@ -111,14 +88,12 @@ def overlap(a, b):
 
 
 def beside(panel, x, y, words, kind, lines, boxes):
-    """The words at the first free place around a point of the panel, as a list of one text or of
-    none.
+    """The words at the first free place around a point of the panel, as a list of one text or of none.
 
-    lines: segments that must not be touched; boxes: those of the words so far, to which this one's
-    is added.
+    lines: segments that must not be touched; boxes: those of the words so far; this one's is added.
     """
     at_x, at_y = panel.x.at(x), panel.y.at(y)
-    sides = [(10, -10, ""), (-10, -10, "end"), (10, 22, ""), (-10, 22, "end"), (0, -14, "middle"), (0, 26, "middle"),
+    sides = [(0, -14, "middle"), (0, 26, "middle"), (10, -10, ""), (-10, -10, "end"), (10, 22, ""), (-10, 22, "end"),
              (14, 6, ""), (-14, 6, "end"), (14, -34, ""), (-14, -34, "end"), (14, 46, ""), (-14, 46, "end"),
              (0, -40, "middle"), (14, -58, ""), (-14, -58, "end"), (0, -64, "middle"), (0, 52, "middle")]
     for right, down, side in sides:

@@ -49,9 +49,7 @@ def from_zero(values, start, end):
 
 
 def decades(values, start, end):
-    """A logarithmic scale that holds all the values above 0, from and to one of ... 1 2 5 10 20 50
-    ...
-    """
+    """A logarithmic scale that holds all the values above 0, from and to one of ... 1 2 5 10 20 50 ..."""
     positive = [value for value in values if value > 0] or [1]
     low, high = (10.0 ** floor(log10(value)) for value in (min(positive), max(positive)))
     low *= max(factor for factor in (1, 2, 5) if factor * low <= min(positive))
@@ -60,14 +58,17 @@ def decades(values, start, end):
 
 
 def ticks(scale, most=5):
-    """Round values within the scale, in at most `most` steps. Logarithmic: decades; if less than
-    two, the ends.
+    """Round values within the scale. Linear: in at most `most` steps. Logarithmic: 1, 2 and 5 of each decade, or, where
+    these are more than `most`, the decades, or every second one of them.
     """
-    if scale.log:
-        powers = range(ceil(log10(scale.low)), floor(log10(scale.high)) + 1)
-        return [10.0**power for power in powers[:: ceil(len(powers) / most)]] if len(powers) > 1 else list(scale[:2])
-    size = step(scale.high - scale.low, most)
-    return [k * size for k in range(ceil(scale.low / size), floor(scale.high / size + 1e-9) + 1)]
+    if not scale.log:
+        size = step(scale.high - scale.low, most)
+        return [k * size for k in range(ceil(scale.low / size), floor(scale.high / size + 1e-9) + 1)]
+    powers = range(floor(log10(scale.low)), ceil(log10(scale.high)) + 1)
+    values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+    values = [value for value in values if 0.999 * scale.low <= value <= 1.001 * scale.high]
+    decades = [value for value in values if log10(value) % 1 < 1e-9 or log10(value) % 1 > 1 - 1e-9]
+    return values if len(values) <= most else decades[:: ceil(len(decades) / most)]
 
 
 def number(value):

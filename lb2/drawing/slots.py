@@ -1,37 +1,29 @@
-"""What if a freed slot were filled at once? Who sits in which slot, static batching above
-continuous.
+"""What if a freed slot were filled at once? Who sits in which slot, static batching above continuous.
 
-A bar is a request, from its admission to its last token; what is left of a slot's time is idle.
-Both panels have one time axis. A long list is cut: its first eight static batches or 1,000 requests
-are shown, and the edge is torn.
+A bar is a request, from its admission to its last token; what is left of a slot's time is idle. Of
+a long list the first eight static batches or 1,000 requests are shown, and the edge is torn. For
+ten seconds a line sweeps over both panels and uncovers the bars; then the whole picture stays.
 
     stays(schedule, 2, 44_000) -> [[(0, 23000), (23000, 44000)], [(0, 44000)]]     a slot: (from, to) in us
 """
 
 from heapq import heappop, heappush
 
-import continuous
-import static
-from static import slot_util, throughput_tps
-from files.costs import Costs
-from drawing.svg import LINE, MARGIN, RIGHT, axes, bar, draw, group, joined, key, path, picture, text
-from drawing.scales import Panel, Scale
+from drawing.svg import MARGIN, RIGHT, axes, bar, draw, group, joined, path, picture, text
+from drawing.scales import Panel, Scale, milliseconds
 
-SLOTS = 16  # static.py's and continuous.py's
 BATCHES_DRAWN, REQUESTS_DRAWN = 8, 1000  # the beginning of a long list
-TALL = 152  # of a panel
-
-
-def slots_data(requests, costs=Costs(), slots=SLOTS):
-    """The requests, the slots and the Schedules of both batchings, all requests there at time 0."""
-    both = (module.schedule(requests, slots, None, costs) for module in (static, continuous))
-    return requests, slots, *both
+TALL, TOPS = 152, (48, 248)  # of the panels
+SWEEP = f"""g.sweep {{ display: none }}
+@media screen and (prefers-reduced-motion: no-preference) {{
+g.sweep {{ display: inline; animation: sweep 10s linear both }}
+@keyframes sweep {{ to {{ transform: translateX({RIGHT - MARGIN}px); visibility: hidden }} }}
+}}
+"""
 
 
 def stays(schedule, slots, until_us):
-    """Who sits where: for each slot its [(from, to), ...] in us. A request takes the lowest slot
-    that is free.
-    """
+    """Who sits where: for each slot its [(from, to), ...] in us. A request takes the lowest slot that is free."""
     rows = [[] for _ in range(slots)]
     free, busy = list(range(slots)), []  # heaps: slots; (when it falls free, slot)
     for position in sorted(range(len(schedule.admitted_us)), key=schedule.admitted_us.__getitem__):
@@ -52,19 +44,16 @@ def gaps(row, until_us):
     return [(start, end) for start, end in zip(edges[::2], edges[1::2]) if start < end]
 
 
-def slot_bars(panel, schedule, slots):
-    """A row a slot, a bar a request, and what is idle until the last one ends. The panel's x:
-    seconds.
-    """
-    until_us = min(max(schedule.finished_us), panel.x.high * 1e6)
-    pitch = (panel.y.start - panel.y.end) / slots
+def slot_bars(panel, rows, until_us, seam=0.6):
+    """A row a slot, a bar a request, and what is idle until until_us. The panel's x: seconds."""
+    pitch = (panel.y.start - panel.y.end) / len(rows)
     thickness = pitch - min(1, pitch / 5)
     idle, held = [], []
-    for slot, row in enumerate(stays(schedule, slots, until_us)):
-        for pieces, times, seam in ((idle, gaps(row, until_us), 0), (held, row, 0.6)):
+    for slot, row in enumerate(rows):
+        for pieces, times, space in ((idle, gaps(row, until_us), 0), (held, row, seam)):
             for start, end in times:
                 left, right = panel.x.at(start / 1e6), panel.x.at(end / 1e6)
-                pieces.append(bar(left, panel.y.at(slot), max(right - seam, left + 0.1), panel.y.at(slot) + thickness))
+                pieces.append(bar(left, panel.y.at(slot), max(right - space, left + 0.1), panel.y.at(slot) + thickness))
     return group("idle", "idle", *idle), group("work", "requests", *held)
 
 
@@ -83,34 +72,41 @@ def window_us(slots, by_batch, by_iteration):
     return until_us
 
 
+def sweep():
+    """What covers both panels, and the line before it."""
+    covers = (f'<rect class="paper" x="{MARGIN}" y="{top - 1}" width="{RIGHT - MARGIN + 2}" height="{TALL + 2}"/>'
+              for top in TOPS)
+    return group("ink sweep", "sweep", *covers, path("now", *(f"M{MARGIN},{top}v{TALL}" for top in TOPS)))
+
+
 def draw_slots(requests, slots, by_batch, by_iteration):
-    """Both schedulers' slots on one time axis. by_batch, by_iteration: the Schedules, all requests
-    there at time 0.
-    """
-    n = len(requests.output_tokens)
-    until_us = window_us(slots, by_batch, by_iteration)
-    x = Scale(0, until_us / 1e6, MARGIN, RIGHT)
-    speedup = f"{throughput_tps(requests, by_iteration) / throughput_tps(requests, by_batch):.3f} times the throughput"
+    """Both schedulers' slots on one time axis. by_batch, by_iteration: the Schedules, all requests there at time 0."""
+    n, tokens = len(requests.output_tokens), sum(requests.output_tokens)
+    shown_us = window_us(slots, by_batch, by_iteration)
+    ends_us = [max(schedule.finished_us) for schedule in (by_batch, by_iteration)]
+    times = ends_us[0] / ends_us[1]
+    x = Scale(0, shown_us / 1e6, MARGIN, RIGHT)
     pieces, said = [], []
-    for name, schedule, top in (("static", by_batch, 176), ("continuous", by_iteration, 402)):
-        panel = Panel(name, x, Scale(slots, 0, top + TALL, top))
-        end_us = max(schedule.finished_us)
-        util = f"slot_util {slot_util(requests, schedule, slots):.4f}"
-        cut = end_us > until_us
-        done = sum(finished <= until_us for finished in schedule.finished_us)
-        words = f"{done:,} of {n:,} finished here" if cut else f"ends at {end_us / 1e6:,.2f} s"
-        said.append(f"{name.capitalize()} batching ends at {end_us / 1e6:,.2f} s with {util}.")
-        pieces.append(text(MARGIN, top - 10 - LINE, f"{name.capitalize()} batching", "head"))
-        pieces.append(text(MARGIN, top - 10, f"{words}, {util}"))
-        pieces.append(draw(panel, *slot_bars(panel, schedule, slots), torn(panel) if cut else ""))
-    cut = until_us < max(by_batch.finished_us)
+    for name, schedule, end_us, top in zip(("Static", "Continuous"), (by_batch, by_iteration), ends_us, TOPS):
+        panel = Panel(name.lower(), x, Scale(slots, 0, top + TALL, top))
+        cut = end_us > shown_us
+        rows = stays(schedule, slots, shown_us)
+        done = sum(finished <= shown_us for finished in schedule.finished_us)
+        end = f"{done:,} done here" if cut else f"done at {milliseconds(end_us / 1000)}"
+        share = tokens / (slots * schedule.iterations)
+        said.append(f"{name} batching is done at {end_us / 1e6:,.2f} s, and {share:.0%} of its slots work.")
+        pieces.append(text(MARGIN, top - 10, f"{name}: {share:.0%} of slots work", "head"))
+        pieces.append(text(RIGHT, top - 10, end, f"{'bad' if name == 'Static' else 'good'} end"))
+        pieces.append(draw(panel, *slot_bars(panel, rows, min(end_us, shown_us)), torn(panel) if cut else ""))
+    cut = shown_us < ends_us[0]
     return picture(
-        "What if a freed slot were filled at once?",
-        " ".join([*said, f"The same {n:,} requests in {slots} slots: continuous batching has {speedup}."]),
-        612,
-        text(MARGIN, 68, f"Continuous: {speedup}", "good"),
-        key(MARGIN, 100, "work", f"a request ({n:,} in {slots} slots)"),
-        key(380, 100, "idle", "an idle slot"),
+        f"Filling free slots at once: {times:.1f} times as fast" if times >= 1.05 else
+        "Filling free slots at once changes little here",
+        [f"{n:,} request{'' if n == 1 else 's'} in {slots} slots. Blue works, orange idles"],
+        f"{' '.join(said)} The throughput is {times:.3f} times as high.",
+        TOPS[1] + TALL + 64,
         *pieces,
         draw(Panel("time", *panel[1:]), axes(panel, f"the first {x.high:,.4g} seconds" if cut else "seconds", "")),
+        sweep(),
+        style=SWEEP,
     )

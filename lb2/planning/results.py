@@ -19,11 +19,11 @@ plan.csv has a row for every run.
 
 import json
 import math
-from typing import NamedTuple
 from urllib.parse import quote
 
 from common import pairs, table
 from paging.scheduler import UNLIMITED
+from drawing.plan import Shown
 from planning.engine import TIMES
 
 HEADER = ["search", "traffic", "max_num_seqs", "max_num_batched_tokens", "servers", "rps", "clients", "percentile",
@@ -167,23 +167,8 @@ def plan_json(problem, fields, found, words):
 # --- the picture ------------------------------------------------------------------------------------
 
 
-class PlanPicture(NamedTuple):
-    """What plan.svg shows, as plain numbers. Loads are requests per second of one server."""
-
-    measure: str  # "p99 TTFT": the one that binds, or the first that has a target
-    target_ms: float
-    limits: dict  # {"32": [(rps, ms of the trace), ...]}; with several token budgets "32 (2048 tokens)"
-    answer: tuple  # ("32", rps), one of the points; None: there is no answer
-    edges_rps: list  # the replays' own edges, the lowest first; empty without an answer
-    today_rps: float  # None: the trace has no rate
-    capacity_rps: float  # of the answer's limit; None: nothing was tried
-    slower_rps: float  # the answer if the server is 10 % slower; None: none
-    verdict: str  # what is said where there is no answer
-    bound: dict  # {"TTFT": 19, "TPOT": 1}: of how many replays each is the first to miss its target
-
-
 def picture_of(problem, own, found):
-    """The PlanPicture."""
+    """What plan.svg shows."""
     one = found.open
     bound = one.bound(problem.targets) if one else {}
     measure = next(iter(bound), next(name for name, target in zip(TIMES, problem.targets[1:]) if target != math.inf))
@@ -196,15 +181,11 @@ def picture_of(problem, own, found):
               for tried in found.tried if tried.trace}
     answer = None
     if one and one.state == "answer" and getattr(found.at_answer, measure) is not None:
-        answer = label(one.setup), one.answer()
-        limits[answer[0]][answer[1]] = getattr(found.at_answer, measure)
+        answer = label(one.setup), one.answer(), getattr(found.at_answer, measure)
+        limits[answer[0]][answer[1]] = answer[2]
     limits = {name: sorted((rps, ms) for rps, ms in some.items() if ms is not None) for name, some in limits.items()}
-    verdict = "No load meets the targets"
-    if not found.feasible:
-        verdict = "One request alone misses a target"
-    elif one.state == "no_edge":
-        verdict = "Every load meets the targets, up to the capacity"
-    return PlanPicture(
+    return Shown(
         f"p{problem.targets.percentile:g} {title(measure)}", getattr(problem.targets, measure), limits, answer,
-        sorted(one.edges()) if answer else [], own, one and one.capacity_rps, answer and one.answer(slower=True),
-        verdict, {title(name): times for name, times in bound.items()})
+        answer and one.answer(slower=True), sorted(one.edges()) if answer else [],
+        {title(name): times for name, times in bound.items()}, own, one and one.capacity_rps,
+        bool(one) and one.state == "no_edge")

@@ -6,9 +6,6 @@ import random
 import re
 from functools import cache
 
-from roofline import workload as orca_workload
-from drawing import measured as picture_measured
-import pictures
 import measured
 import pytest
 from bench_file import bench
@@ -18,10 +15,10 @@ from common import Requests
 from files.inputs import read_text
 from files.benchmarks import load_benches
 from measured import cells, error_table, worst_first
-from picture_reader import assert_legible, marks, panel_of
+from picture_reader import marks, panel_of
 from calibration.gaps import calibrated
 from calibration.loads import load_of_bench, predicted_figures
-from calibration.recorded import MEASURES, RECORDED, Comparison, drawn, result_of
+from calibration.recorded import MEASURES, RECORDED, Comparison, result_of
 
 PLAIN = Costs(50, 8_000, 50, 5_000)
 ROOFLINE = Costs(100, 24_000, 80, 5_000, 0.16, 20_000)
@@ -113,37 +110,18 @@ def test_the_wrong_scheduler_misses_the_ttft():
     assert "scheduling=synchronous" in result.settings
 
 
-@pytest.mark.parametrize("name", ["clocked.svg", "measured.svg"])
-def test_the_committed_pictures_are_those_of_today(results, monkeypatch, name):
-    monkeypatch.setattr("calibration.recorded.result_of", lambda server: results[server.name])
-    recipes = pictures.recipes(all_shipped(), Costs(), 200, orca_workload.RECORDED)
-    assert recipes[name]() == (LAB / "pictures" / name).read_text(), "run make pictures"
-
-
-def test_the_committed_pictures_show_the_errors(results, tmp_path):
+def test_the_committed_picture_shows_the_errors(results, tmp_path):
     """Each error of measured.csv is at its place, and calibrated runs are hollow."""
     measured.report(list(results.values()), tmp_path)
-    table = rows(tmp_path / "measured.csv")
-    for name, servers in (("clocked.svg", ("async", "roofline", "sync")), ("measured.svg", ("cpu",))):
-        x, _, series = panel_of((LAB / "pictures" / name).read_text(), "error")
-        mine = [row for row in table if row["server"] in servers]
-        for row in mine:
-            kind = "hollow" if row["role"] == "calibrated" else "mark"
-            elements = series[f"{row['measure']} {row['run']}"]
-            assert elements[0].get("class") == kind
-            ((at, _),) = marks(elements, (kind,))
-            assert x.is_at(at, row["error_percent"])
-        assert len(mine) > 20
-    assert_legible(picture_measured.draw_measured(*drawn(("async", "sync"), table)))
-
-
-def test_a_picture_without_a_file_is_of_runs_calibrated_anew(results):
-    """As the Results above were, whose calibration the tests share."""
-    assert result_of(RECORDED[2]) == results["sync"]
-    figures, calibrated, noise_percent = drawn(("sync",))
-    assert calibrated == {"sync_c16"} and noise_percent == RECORDED[2].noise_percent
-    rows = results["sync"].rows
-    assert sorted(figures) == sorted((row.run, row.measure, row.measured, row.predicted) for row in rows)
+    text = (LAB / "pictures" / "measured.svg").read_text()
+    for panel, servers in (("noise 1.7", ("async", "roofline", "sync")), ("noise 40", ("cpu",))):
+        x, _, series = panel_of(text, panel)
+        drawn = [row for row in rows(tmp_path / "measured.csv") if row["server"] in servers]
+        for role, kind in (("calibrated", "hollow"), ("predicted", "mark")):
+            at = sorted(x.value(place) for colour in ("good", "bad")
+                        for place, _ in marks(series.get(f"{role} {colour}", []), (kind,)))
+            wanted = sorted(float(row["error_percent"]) for row in drawn if row["role"] == role)
+            assert at == pytest.approx(wanted, abs=0.06) and len(wanted) > 3
 
 
 def test_without_files_the_recorded_servers_are_played_with_their_limits(results, monkeypatch, tmp_path, capsys):

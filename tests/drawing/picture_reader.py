@@ -4,6 +4,8 @@ import re
 from math import hypot, log10
 from xml.etree import ElementTree
 
+from drawing.svg import SIZE, width
+
 XMLNS = "{http://www.w3.org/2000/svg}"
 
 
@@ -55,8 +57,18 @@ def words(text):
     return [element.text for element in ElementTree.fromstring(text).iter(f"{XMLNS}text")]
 
 
-def description(text):
-    return ElementTree.fromstring(text)[1].text
+def title(text):
+    """The finding, which may be drawn in two lines."""
+    (found,) = (element.text for element in ElementTree.fromstring(text) if element.tag == f"{XMLNS}title")
+    drawn = [element.text for element in ElementTree.fromstring(text) if element.get("class") == "title"]
+    assert " ".join(drawn) == found
+    return found
+
+
+def notes(text):
+    """The words between the title and the picture, as one."""
+    root = ElementTree.fromstring(text)
+    return " ".join(child.text for child in root if child.tag == f"{XMLNS}text" and child.get("class") is None)
 
 
 def colour_of(text, name):
@@ -74,43 +86,45 @@ def assert_drawn(axes, places, written):
 
 # --- can every word be read? --------------------------------------------------------------------------------------
 
-THIN, BROAD = set("ijlftrI1 .,:;'!|()[]/-"), set("mwMWGOQ@%")
-HEAVY = {"title", "head", "good", "bad", "onbar"}
-
-
-def width(line, size, bold):
-    """No less than what DejaVu Sans takes, the widest of the fonts that a browser may choose."""
-    letters = sum(0.42 if letter in THIN - {"1"} else 0.98 if letter in BROAD else 0.65 for letter in line)
-    return size * letters * (1.1 if bold else 1)
+def placed(text):
+    """(element, how far it is moved down) of all that is drawn."""
+    for child in ElementTree.fromstring(text):
+        moved = re.fullmatch(r"translate\(0,(\d+)\)", child.get("transform") or "")
+        for element in child.iter():
+            if "sweep" not in (child.get("class") or ""):
+                yield element, int(moved[1]) if moved else 0
 
 
 def boxes(text):
     """(left, top, right, bottom, words) of every text."""
     found = []
-    for element in ElementTree.fromstring(text).iter(f"{XMLNS}text"):
-        kind = set((element.get("class") or "").split())
-        size = 22 if "title" in kind else 18
-        wide = width(element.text, size, HEAVY & kind)
-        left = float(element.get("x")) - (wide if "end" in kind else wide / 2 if "middle" in kind else 0)
-        y = float(element.get("y"))
-        found.append((left, y - 0.78 * size, left + wide, y + 0.24 * size, element.text))
+    for element, down in placed(text):
+        if element.tag == f"{XMLNS}text":
+            kind = element.get("class") or ""
+            wide = width(element.text, kind)
+            left = float(element.get("x")) - (wide if "end" in kind else wide / 2 if "middle" in kind else 0)
+            y = float(element.get("y")) + down
+            found.append((left, y - 0.78 * SIZE, left + wide, y + 0.24 * SIZE, element.text))
     return found
 
 
 def strokes(text):
     """[(x1, y1, x2, y2), ...] of every line that means something: of data, dotted lines, and marks as points."""
     found = []
-    for element in ElementTree.fromstring(text).iter():
+    for element, down in placed(text):
         kind = (element.get("class") or "").split()
         if element.tag == f"{XMLNS}polyline":
             spots = [tuple(map(float, place.split(","))) for place in element.get("points").split()]
-            found += [(*a, *b) for a, b in zip(spots, spots[1:])]
+            lines = [(*a, *b) for a, b in zip(spots, spots[1:])]
         elif "rule" in kind:
-            found += [tuple(map(float, ends)) for ends in
-                      re.findall(r"M([\d.]+),([\d.]+)L([\d.]+),([\d.]+)", element.get("d"))]
+            lines = [tuple(map(float, ends)) for ends in
+                     re.findall(r"M([\d.]+),([\d.]+)L([\d.]+),([\d.]+)", element.get("d"))]
         elif "mark" in kind or "hollow" in kind and element.get("d"):
-            found += [(float(x), float(y), float(x), float(y)) for x, y in
-                      re.findall(r"M([\d.]+),([\d.]+)", element.get("d"))]
+            lines = [(float(x), float(y), float(x), float(y)) for x, y in
+                     re.findall(r"M([\d.]+),([\d.]+)", element.get("d"))]
+        else:
+            lines = []
+        found += [(x1, y1 + down, x2, y2 + down) for x1, y1, x2, y2 in lines]
     return found
 
 
@@ -129,15 +143,15 @@ def assert_legible(text):
     """Nothing hangs over an edge, no word lies on another or on a line, nothing is drawn at no number."""
     root = ElementTree.fromstring(text)
     _, _, right, bottom = map(float, root.get("viewBox").split())
-    placed = boxes(text)
-    for box in placed:
+    words_at = boxes(text)
+    for box in words_at:
         assert box[0] >= 0 and box[1] >= 0 and box[2] <= right and box[3] <= bottom, f"{box} leaves the picture"
-    for i, a in enumerate(placed):
-        for b in placed[:i]:
+    for i, a in enumerate(words_at):
+        for b in words_at[:i]:
             apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
             assert apart, f"{a[4]!r} and {b[4]!r} overlap"
     for stroke in strokes(text):
-        near = [box for box in placed if box[0] < max(stroke[::2]) and min(stroke[::2]) < box[2]]
+        near = [box for box in words_at if box[0] < max(stroke[::2]) and min(stroke[::2]) < box[2]]
         for box in near:
             assert not runs_through(stroke, box), f"the line {stroke} runs through {box[4]!r}"
     assert not re.search(r"\b(nan|inf|None)\b", text)

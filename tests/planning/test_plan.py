@@ -6,6 +6,7 @@ import re
 import sys
 
 import plan
+from planning.results import picture_of
 import pytest
 from common import BadInput
 from fixture import ROOT, files, read_pairs, read_rows
@@ -298,6 +299,18 @@ def test_a_gateway_and_a_small_cache_lower_the_load(planned, tmp_path):
         loads.append(max(float(row["rps"]) for row in rows_of(tmp_path, "open") if row["meets"] == "true"))
         assert pairs_of(tmp_path).get("gateway_clients") == ("1" if "--clients" in more else None)
     assert loads[1] < loads[0] / 2 and loads[2] < loads[0] / 2
+
+
+def test_the_pictures_numbers(planned, tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(plan, "plan_table", lambda problem, found: seen.update(picture_of(problem, 10.0, found)._asdict()) or "")
+    arrivals = [100 * i - 60 * (i % 3 == 2) for i in range(60)]
+    planned("--target-ttft-ms", 30, "--max-num-seqs", 1, 2, requests=records([20] * 60, [3] * 60, arrivals))
+    assert seen["target_ms"] == 30 and seen["measure"] == "p99 TTFT" and seen["today_rps"] == 10 and not seen["no_edge"]
+    limit, rps, ms = seen["answer"]
+    assert (rps, ms) in seen["limits"][limit] and seen["slower_rps"] < rps <= seen["capacity_rps"]
+    for points in seen["limits"].values():
+        assert points == sorted(points)
 
 
 def test_json_says_what_the_files_say_in_numbers(planned, tmp_path):

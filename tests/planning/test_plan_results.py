@@ -18,7 +18,8 @@ from planning.engine import TIMES, Measures, Server, Targets, Traffic, simulate,
 from planning.loads import Problem, Setup
 from planning.own_run import Check, apart, checked, own_run, run_of_bench
 from planning.replays import REPLAYS
-from planning.results import HEADER, PlanPicture, picture_of, plan_fields, plan_json, plan_line, plan_table, three_digits
+from drawing.plan import Shown
+from planning.results import HEADER, picture_of, plan_fields, plan_json, plan_line, plan_table, three_digits
 from planning.search import Edge, Found
 from planning.servers import Burst, Fleet
 from planning.words import Plan, sentences
@@ -138,8 +139,8 @@ def test_json_has_numbers_and_null():
 def test_the_numbers_of_the_picture():
     one = plan()
     picture = picture_of(one.problem, 7.0, GOOD._replace(at_answer=AT._replace(ttft_ms=90.0)))
-    assert picture == PlanPicture("p99 TTFT", 200.0, {"8": [(10.0, 90.0), (15.0, 250.0)]}, ("8", 10), [10.0] * 20, 7.0,
-                                  50.0, 9, "No load meets the targets", {"TTFT": 20})
+    assert picture == Shown("p99 TTFT", 200.0, {"8": [(10.0, 90.0), (15.0, 250.0)]}, ("8", 10, 90.0), 9, [10.0] * 20,
+                            {"TTFT": 20}, 7.0, 50.0, False)
     slow = found(10.0, over=AT._replace(tpot_ms=60.0))
     assert picture_of(one.problem, None, GOOD._replace(tried=(slow,), open=slow))[:3] == \
         ("p99 TPOT", 50.0, {"8": [(10.0, 20.0), (15.0, 60.0)]}), "what binds is drawn"
@@ -147,9 +148,9 @@ def test_the_numbers_of_the_picture():
     assert list(picture_of(one.problem, None, GOOD._replace(tried=budgets)).limits) == ["8 (2048 tokens)", "8 (99 tokens)"]
     no_edge = found(10.0, highest=True)
     assert picture_of(one.problem, 7.0, GOOD._replace(tried=(no_edge,), open=no_edge, at_answer=AT))[3:] == \
-        (None, [], 7.0, 50.0, None, "Every load meets the targets, up to the capacity", {})
+        (None, None, [], {}, 7.0, 50.0, True)
     assert picture_of(one.problem, 7.0, Answers(AT, False))[2:] == \
-        ({}, None, [], 7.0, None, None, "One request alone misses a target", {})
+        ({}, None, None, [], {}, 7.0, None, False)
 
 
 # --- sentences --------------------------------------------------------------------------------------

@@ -343,7 +343,7 @@ def test_requests_from_a_pipe(tmp_path):
 
 
 @pytest.mark.parametrize("name, options", [("plan", ["--up-to", "1", "--processes", "1"]),
-                                           ("pictures", ["--only", "slots.svg", "waste.svg"])])
+                                           ("pictures", ["--only", "slots.svg", "orca_curves.svg"])])
 def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path, name, options):
     """With a pipe for the requests and one for the costs, each is read once, and its copy is removed."""
     texts = {"requests": json.dumps([{**GOOD, "gap": 1.0}] * 20),
