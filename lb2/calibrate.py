@@ -32,7 +32,7 @@ costs are those with which the engine comes nearest to their TTFT, TPOT and thro
 from pathlib import Path
 
 from common import BadInput, count, run, save, say
-from running.options import parser_of
+from running.options import options, parser_of
 from files.costs import Server, costs_line, parsed
 from calibration.gaps import BUDGET
 from calibration.loads import load_of_point
@@ -54,7 +54,7 @@ def parser():
 
 
 def main():
-    args = parser().parse_args()
+    args = options(parser())
     if not args.benches and not args.point:
         raise BadInput("give results of a benchmark, or --point two times or more")
     told = Server(None, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)

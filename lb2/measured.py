@@ -22,7 +22,7 @@ Left out: prefix caching, speculative decoding, several replicas, and that a mac
 from pathlib import Path
 
 from common import BadInput, count, progress, run, save, say, table
-from running.options import aligned, parser_of
+from running.options import aligned, options, parser_of
 from files.costs import Server, load_costs, load_server
 from planning.engine import LEAST_KV_TOKENS
 from calibration.gaps import BUDGET
@@ -92,7 +92,7 @@ def server_of(args):
 
 
 def main():
-    args = parser().parse_args()
+    args = options(parser())
     if bool(args.calibrate or args.costs) != bool(args.predict) or (args.calibrate and args.costs):
         raise BadInput("give --predict and either --calibrate or --costs, or none of them for the recorded servers")
     told, costs = server_of(args), load_costs(args.costs) if args.costs else None

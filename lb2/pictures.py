@@ -49,7 +49,7 @@ from roofline.model import CAPACITY_TOKENS
 from roofline.systems import name as system_name
 from roofline.workload import RECORDED as RECORDED_WORKLOAD
 from roofline.workload import load_workload
-from running.options import arguments, same_file
+from running.options import arguments, options, same_file
 
 FOLDER = LAB / "pictures"  # committed
 MY_FOLDER = LAB / "my_pictures"  # not committed
@@ -189,7 +189,7 @@ def main():
     parser.add_argument("--target-ttft-ms", type=number, default=TARGET_MS, metavar="MS",
                         help=f"the target of tune.svg and ttft.svg, in ms (default: {TARGET_MS:g})")
     parser.add_argument("--only", nargs="+", metavar="NAME.svg", help="draw these only (default: all)")
-    args = parser.parse_args()
+    args = options(parser)
     ours = same_file(args.requests, REQUESTS_FILE)
     requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
     known = recipes(requests, costs, args.target_ttft_ms, RECORDED_WORKLOAD if ours else args.requests, args.first)

@@ -23,7 +23,7 @@ from argparse import ArgumentTypeError
 from functools import partial
 
 from common import BadInput, count, number, run, save, say
-from running.options import add_columns, add_time_unit, arguments, whole
+from running.options import add_columns, add_time_unit, arguments, options, whole
 from files.costs import load_costs, load_server
 from files.sources import load_trace
 from drawing.plan import draw_plan
@@ -148,7 +148,7 @@ def planned(args):
 
 
 def main():
-    args = parser().parse_args()
+    args = options(parser())
     (problem, _, found, own, *_), fields, words, trace = planned(args)
     picture = draw_plan(picture_of(problem, own, found))
     save(args.out, {"plan.txt": plan_line(fields), "plan.csv": plan_table(problem, found), "plan.svg": picture})

@@ -27,7 +27,7 @@ from planning.arrivals import own_rps
 from planning.own_run import TIMES
 from planning.results import picture_of
 from reporting.page import folded, image, listed, page, table
-from running.options import add_time_unit, arguments
+from running.options import add_columns, add_time_unit, arguments, options
 
 MOST, PLANNED = 10_000, 1_000  # requests taken, and requests of them that are planned
 LONG = 2_000  # requests, beyond which step 8 ends at its first miss, and is left out for a trace
@@ -111,7 +111,8 @@ def planned_answer(args, n, today_rps):
     """The Answer of plan.py for the first requests of a trace."""
     words = ["--requests", str(args.requests), "--first", str(min(PLANNED, n)), "--rps", f"{today_rps:.6g}",
              "--target-ttft-ms", f"{args.target_ttft_ms:.12g}", *(["--costs", str(args.costs)] if args.costs else []),
-             *(["--time-unit", args.time_unit] if args.time_unit else [])]
+             *(["--time-unit", args.time_unit] if args.time_unit else []),
+             *(["--columns", *args.columns] if args.columns else [])]
     (problem, _, found, own, *_), fields, said, _ = plan.planned(plan.parser().parse_args(words))
     shown, name, today = picture_of(problem, own, found)._replace(today_rps=today_rps), server_of(args), rate(today_rps)
     targets = {measure: ms for measure, ms in zip(TIMES, problem.targets[1:]) if ms < math.inf}
@@ -197,11 +198,13 @@ def command(args):
 
 def main():
     parser = arguments(__doc__)
+    add_columns(parser)
     add_time_unit(parser)
     parser.add_argument("--target-ttft-ms", type=number, default=200.0, metavar="MS",
                         help="p99 time to first token allowed, in ms (default: 200)")
-    args = parser.parse_args()
-    trace = load_trace(args.requests, min(args.first or MOST, MOST), args.time_unit)
+    args = options(parser)
+    trace = load_trace(args.requests, min(args.first or MOST, MOST), args.time_unit,
+                       columns=args.columns)
     costs, server = load_costs(args.costs), load_server(args.costs)
     requests, today_rps = trace.requests, own_rps(trace.arrivals_us) if trace.arrivals_us else None
     n = len(requests.prompt_tokens)

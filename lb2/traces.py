@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 
 from common import Requests, count, percentile, run, save
-from running.options import add_columns, add_time_unit
+from running.options import add_columns, add_time_unit, options
 from files.source_table import table_of_sources
 from files.sources import load_trace
 
@@ -77,7 +77,7 @@ def main():
     parser.add_argument("--sources", action="store_true", help="print the table of known sources, in Markdown")
     add_time_unit(parser)
     add_columns(parser)
-    args = parser.parse_args()
+    args = options(parser)
     if bool(args.files) == args.sources:
         parser.error("expected one or more FILEs, or --sources")
     if args.convert and len(args.files) != 1:

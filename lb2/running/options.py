@@ -8,6 +8,7 @@
 import argparse
 import os
 import sys
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +37,15 @@ def arguments(docstring, out=LAB):
     parser.add_argument("--costs", type=Path, metavar="FILE",
                         help="a server's costs, from calibrate.py (default: 0.05 ms a prompt token, 8.0 ms a step)")
     return parser
+
+
+def options(parser):
+    """The options given. Where one is mistyped, the error says which was probably meant."""
+    args, unknown = parser.parse_known_args()
+    if unknown:
+        near = get_close_matches(unknown[0].partition("=")[0], parser._option_string_actions, 1)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{f'; did you mean {near[0]}?' if near else ''}")
+    return args
 
 
 def add_time_unit(parser):
