@@ -225,7 +225,7 @@ def test_a_plan_is_asked_with_the_same_options(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "planned", lambda args: seen.append(args) or 1 / 0)
     (tmp_path / "my.txt").write_text(COSTS)
     args = report.arguments("").parse_args(["--requests", str(TRACE), "--costs", str(tmp_path / "my.txt")])
-    args.target_ttft_ms, args.time_unit = 300.0, "ms"
+    args.target_ttft_ms, args.time_unit, args.columns = 300.0, "ms", None
     with pytest.raises(ZeroDivisionError):
         report.planned_answer(args, 400, 5.0)
     (asked,) = seen
