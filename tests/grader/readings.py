@@ -92,7 +92,7 @@ def replay(requests, reading, slots, static=False, arrivals=None):
         if not running:
             idle += max(0, arrivals[head] - now)
             now = max(now, arrivals[head])
-        free = 0 if static and running else slots - len(running)
+        free = slots - len(running)  # static: nothing runs, for its batch has ended
         end = bisect_right(arrivals, now, head, min(n, head + free)) if free else head
         late = len(firsts) < head  # mixed: those before are prefilled, and decode from now on
         if end > head:
