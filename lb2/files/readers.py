@@ -31,7 +31,7 @@ FINE = {"", "0", "200", "none", "null", "false", "success", "ok", "completed", "
         "[]"}  # what stands in a column of errors if there is none
 FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
           "cached", "hashes", "ttft", "gaps", "mean", "latency")  # fields of a source that name a column
-NUMERIC = {"prompt", "output", "arrival", "sent", "queued", "end", "total", "ttft", "mean", "latency"}
+NUMERIC = {"prompt", "output", "arrival", "sent", "queued", "end", "total", "cached", "ttft", "mean", "latency"}
 
 csv.field_size_limit(1 << 27)  # a gateway's log may hold whole prompts
 

@@ -106,8 +106,8 @@ SOURCES = (
            other="of LMCache and vLLM's production-stack. Only the lengths are used"),
     Source("guidellm", "rows", ("prompt_tokens", "output_tokens", "request_start_time"), "prompt_tokens",
            "output_tokens", "info.timings.targeted_start|request_start_time|start_time", "s", error="error",
-           cached="cached_tokens", sent="request_start_time|start_time", end="request_end_time|end_time", ttft="time_to_first_token_ms",
-           latency_unit="ms", mean="inter_token_latency_ms",
+           cached="cached_tokens", sent="request_start_time|start_time", end="request_end_time|end_time",
+           ttft="time_to_first_token_ms", latency_unit="ms", mean="inter_token_latency_ms",
            other="the report (benchmarks[].requests.successful[]), or its requests as JSON lines"),
     Source("aiperf", "rows", ("metadata", "metrics"), "metrics.input_sequence_length.value",
            "metrics.output_sequence_length.value", "metadata.request_start_ns", "ns", error="error",
@@ -137,8 +137,8 @@ NO_REQUESTS = (  # (JSON or CSV, the keys or columns by which it is told, what i
      f"the profile_export.jsonl beside it, {POINT}"),
     ("JSON", ("experiments",), "a file of genai-perf: there are no token counts in it. aiperf writes them: take its "
      "profile_export.jsonl"),
-    ("JSON", ("avg_latency|tokens_per_second|elapsed_time|prefill_latency",), "a result of vllm bench latency or throughput, which "
-     f"time no single request: run vllm bench serve with --save-detailed, {POINT}"),
+    ("JSON", ("avg_latency|tokens_per_second|elapsed_time|prefill_latency",), "a result of vllm bench latency or "
+     f"throughput, which time no single request: run vllm bench serve with --save-detailed, {POINT}"),
     ("CSV", ("Benchmark|benchmarks:|type_: generative_benchmarks_report",), "a table or YAML of guidellm: take the "
      "benchmarks.json beside it"),
 )

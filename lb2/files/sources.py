@@ -82,7 +82,8 @@ def rows_in(where, source, run, measured=False):
     names = {field: name for field in FIELDS if (name := getattr(source, field))}
     if source.only:
         names["only"] = source.only[0]
-    cut = False
+    cut = isinstance(run, str) and not run.endswith("\n") and "\n" in run.strip() and \
+        csv_header(run)[0][-1] in names.values()  # perhaps in the middle of a number
     if source.layout == "runs":
         place, blocks = lambda i: f"{where}: request {i}", [run_block(where, run, source, measured)]
         source = source._replace(silent_fails=silent_failures(where, run, source))
@@ -90,9 +91,7 @@ def rows_in(where, source, run, measured=False):
         place = lambda i: f"{where}: record {i}"  # noqa: E731
         blocks = record_blocks(place, run, names)
     else:
-        cut = not run.endswith("\n") and csv_header(run)[0][-1] in names.values()  # perhaps in the middle of a number
-        whole = run[: run.rfind("\n") + 1] or run if cut else run
-        cut = cut and whole.endswith("\n")
+        whole = run[: run.rfind("\n") + 1] if cut else run
         place, blocks = lambda i: csv_place(where, whole, i), csv_blocks(where, whole, names)
     rows = rows_of(source, place, blocks, measured)
     if cut:

@@ -180,6 +180,17 @@ GOOD = {  # what: (text, source, prompts, outputs, arrivals in us, how the line 
         "Langfuse", [5, 6], [2, 3], [0, 1_000_000], "; 1 observation that is no generation left out"),
     "whole floats, as pandas writes them": (VIDUR + "0,5.0,2.0\n1,6.0,3.0\n", "Vidur", [5, 6], [2, 3], [0, 1_000_000],
                                             ""),
+    "the clocks of a file with zones do not go back": (
+        AZURE + "2024-11-03 01:20:00Z,5,2\n2024-11-03 01:50:00Z,6,2\n2024-11-03 01:10:00Z,7,2\n", "Azure", [7, 5, 6],
+        [2, 2, 2], [0, 600_000_000, 2_400_000_000], ""),
+    "lab lines with arrivals and another time": (
+        lines({"ts": 9, "arrival_ms": 5, "prompt_tokens": 5, "output_tokens": 2},
+              {"ts": 8, "arrival_ms": 7, "prompt_tokens": 6, "output_tokens": 3}),
+        "this lab", [5, 6], [2, 3], [0, 2000], ""),
+    "not the lab's: another time": (
+        lines({"ts": 1785000009, "prompt_tokens": 5, "output_tokens": 2},
+              {"ts": 1785000008, "prompt_tokens": 6, "output_tokens": 3}), "usage log", [6, 5], [3, 2], [0, 1_000_000],
+        ""),
     "the clocks go back": (
         AZURE + "2024-11-03 01:20:00,5,2\n2024-11-03 01:50:00,6,2\n2024-11-03 01:10:00,7,2\n", "Azure", [5, 6, 7],
         [2, 2, 2], [0, 1_800_000_000, 3_000_000_000], "; times step back by an hour before row 2, as clocks do in "
@@ -365,7 +376,8 @@ def test_a_date_and_what_is_no_name_in_columns(tmp_path):
     path.write_text("p,o,t\n5,2,2024-05-10 12:00:00\n6,3,2024-05-10 12:00:01\n")
     assert load_trace(path, columns=["prompt=p", "output=o", "arrival=t", "unit=date"]).arrivals_us == [0, 1_000_000]
     assert load_trace(path, columns=["prompt=p", "output=o"]).arrivals_us is None
-    for words, says in [(["prompt=p"], "expected prompt=NAME output=NAME"), (["prompt=p", "output=o", "x=y"], "output=o x"),
+    for words, says in [(["prompt=p"], "expected prompt=NAME output=NAME"),
+                        (["prompt=p", "output=o", "x=y"], "found prompt=p output=o x=y"),
                         (["prompt=p", "output=o", "unit=h"], "unit: expected s, ms, us, ns, date, found h"),
                         (["prompt=p", "output=o", "log.csv"], "files go before --columns"),
                         (["prompt=p", "prompt=o", "output=o"], "at most once each"),
@@ -381,7 +393,7 @@ def test_a_date_and_what_is_no_name_in_columns(tmp_path):
 def test_traces_and_plan_take_columns(tmp_path):
     (tmp_path / "log").write_text(lines(*(LOG | {"at": {"s": i}} for i in range(8))))
     words = ["--columns", "prompt=usage.in", "output=usage.out", "arrival=at.s", "unit=s"]
-    assert script("traces", tmp_path / "log", *words).stdout.startswith("log: 8 requests over 7.0 s (named by --columns)")
+    assert script("traces", tmp_path / "log", *words).stdout.startswith("log: 8 requests over 7.0 s (named by --colu")
     planned = script("plan", "--requests", tmp_path / "log", "--max-num-seqs", 8, "--out", tmp_path, *words)
     assert planned.returncode == 0, planned.stderr
 
@@ -471,15 +483,16 @@ def test_clocks_that_go_back():
 
 @pytest.mark.parametrize("queue_times, rate, arrivals_us, note", [
     ([0, 0, 1, 2.5], 2.0, [0, 500_000, 1_000_000, 1_500_000], "; some were sent up to 2.5 s after they were due"),
-    ([0, 1, 2, 4], 100.0, None, "; a closed loop of 1 client, too few for its rate of 100 requests/s, whose start times"),
+    ([0, 1, 2, 4], 100.0, None, "; a closed loop of 1 client, too few for its rate of 100 requests/s, whose start"),
+    ([0, 0, 0.1, 0.1], 2.0, None, "; a closed loop of 1 client, too few for its rate of 2 requests/s, whose start"),
     (None, 2.0, None, "; a closed loop of 1 client, too few for its rate of 2 requests/s, whose start times"),
     (None, "inf", None, "; a closed loop of 1 client, whose start times are the server's doing: not used"),
 ])
 def test_a_rate_that_the_limit_did_not_let_through(tmp_path, queue_times, rate, arrivals_us, note):
-    """One client, a second or two each. Due half a second apart, as queue_times say, or all at nearly the same moment."""
+    """One client, a second or two each. Due half a second apart by queue_times, or at once, or nearly when sent."""
     run = {"input_lens": [5] * 4, "output_lens": [1] * 4, "start_times": [0.0, 1.0, 2.0, 4.0], "ttfts": [1.0, 1, 2, 1],
            "itls": [[]] * 4, "max_concurrency": 1, "request_rate": rate, "duration": 5.0, "completed": 4}
-    if arrivals_us:
+    if arrivals_us or rate == 2.0:
         run["start_times"] = [0.0, 0.5, 2.0, 4.0]
     (tmp_path / "run").write_text(json.dumps(run | {"queue_times": queue_times}))
     trace = load_trace(tmp_path / "run")
@@ -505,6 +518,7 @@ def test_a_closed_loop_is_told_by_littles_law():
     assert closed_loop_clients(starts, second, 2, 999_999.0, 2.0) == 2, "a rate that the limit did not let through"
     assert closed_loop_clients(starts, second, 2, None, 2.0) == 2
     assert closed_loop_clients(starts, second, None, 3.5, 2.0) is None, "a rate was kept"
+    assert closed_loop_clients([0.0] * 4, second, 4, 3.5, 2.0) is None, "nobody waited"
     assert closed_loop_clients([0.0, 5.0, 10.0, 15.0], second, 2, float("inf"),
                                16.0) is None, "the limit was not reached"
     assert closed_loop_clients(starts, second, None, None, None) is None, "nobody says how the load was made"
@@ -666,9 +680,10 @@ def test_more_text_than_a_lab_takes(tmp_path, monkeypatch):
             load_trace(path)
     with pytest.raises(BadInput, match="/dev/zero: expected at most 1 MB"):
         load_trace("/dev/zero")
-    path.write_bytes(b"[" + b" " * 999_999)
-    with pytest.raises(BadInput, match="not JSON"):
-        load_trace(path)
+    for content in (b"[" + b" " * 999_999, gzip.compress(b"[" + b" " * 999_998 + b"\n")):
+        path.write_bytes(content)
+        with pytest.raises(BadInput, match="not JSON"):
+            load_trace(path)
 
 
 def test_a_pipe_is_read_once_and_may_be_asked_for_twice(tmp_path):
@@ -735,6 +750,9 @@ def test_a_large_csv_file_is_read_alike_in_blocks_and_row_by_row(tmp_path):
     path.write_text(AZURE + "".join(rows[:-1]) + "2024-05-10 05:00:00,1,x\n")
     with pytest.raises(BadInput, match=r"row 19999 \(line 20001\): GeneratedTokens"):
         load_trace(path)
+    path.write_text(AZURE + "".join(rows[:-1]) + "2024-05-10 05:00:00,1\n")
+    with pytest.raises(BadInput, match=r"row 19999 \(line 20001\): expected 3 cells, as in the header, found 2"):
+        load_trace(path)
 
 
 def seconds_of(work):
@@ -774,6 +792,15 @@ def test_a_plain_list_takes_at_most_3_5_times_as_long_as_its_json(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([{"prompt_tokens": i % 1999 + 1, "output_tokens": i % 997 + 1} for i in range(60_000)]))
     assert seconds_of(lambda: load_trace(path)) <= 3.5 * seconds_of(lambda: json.loads(path.read_text()))
+
+
+def test_cached_tokens_that_only_later_blocks_have(tmp_path):
+    path = tmp_path / "log.csv"
+    key = "usage.prompt_tokens_details.cached_tokens"
+    path.write_text(f"usage.prompt_tokens,usage.completion_tokens,{key}\n" + "8,1,0\n" * 300 + "8,1,4\n" * 300)
+    assert "; its server had 25% of the prompt tokens in its cache, and here all are computed" in str(load_trace(path))
+    assert str(load_trace(path, 300)) == "300 requests (OpenAI usage); its server had 0% of the prompt tokens in its " \
+        "cache, and here all are computed"
 
 
 def test_each_block_of_a_large_file_has_its_own_zone(tmp_path):
