@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from files.inputs import counted
 from paging.scheduler import UNLIMITED
-from planning.answers import FEW, Answers, Asked, too_few
+from planning.answers import Answers, Asked, beyond
 from planning.arrivals import Grid, most_at_once
 from planning.engine import TIMES
 from planning.loads import Problem, rows_at_a_server
@@ -17,6 +17,7 @@ from planning.results import cost_per_million, three_digits, title, tokens_per_s
 from planning.search import FLOOR
 from planning.servers import AFTER
 
+FEW = 5  # requests beyond the percentile, below which it is not firm
 CLIFF = 0.8  # of the answer: a slower answer below it is a cliff
 
 
@@ -120,11 +121,11 @@ def binding(plan, one):
     (first, times), *others = one.bound(targets).items()
     rest = "".join(f", {title(name)} in {count}" for name, count in others)
     name = edge.above().share(targets)[1]
-    beyond = min(load for load in edge.tried if load > edge.load)
-    at, over = (getattr(edge.tried[load], name) or 0 for load in (edge.load, beyond))
+    above = min(load for load in edge.tried if load > edge.load)
+    at, over = (getattr(edge.tried[load], name) or 0 for load in (edge.load, above))
     where = "trace" if edge is one.trace else "middle one"
     return f"{title(first)} binds, in {times} of 20 replays{rest}. In the {where} the {plan.percentile} " \
-           f"{title(name)} is {digits(at)} ms at {rate(edge.load, one)} and {digits(over)} at {three_digits(beyond)}; " \
+           f"{title(name)} is {digits(at)} ms at {rate(edge.load, one)} and {digits(over)} at {three_digits(above)}; " \
            f"{digits(getattr(targets, name))} is allowed."
 
 
@@ -189,7 +190,7 @@ def servers_answer(plan):
     wanted = f"for {digits(asked.rps)} requests/s" if asked.rps else ""
     if plan.found.unbearable:
         yield f"Servers: this recording cannot tell how many {wanted}. Each server would see its " \
-              f"{counted(problem.requests, 'request')} again and again, and fewer than {FEW} of them lie beyond the " \
+              f"{counted(problem.requests, 'request')} again and again, and none of them lies beyond the " \
               f"{plan.percentile}. {record(plan)}"
     elif fleet:
         servers = fleet.servers + asked.spare
@@ -249,9 +250,9 @@ def rests_on(plan):
                 for edge in one.replays if edge.load), default=0)
     if sequences and most > sequences:
         yield f"Extrapolated: up to {most} sequences run, and the costs were measured with up to {sequences}."
-    beyond = sum(tokens > prompt for tokens in prompts) if prompt else 0
-    if beyond:
-        yield f"Extrapolated: {beyond} of {n} prompts are longer than {prompt} tokens, the longest that was measured."
+    longer = sum(tokens > prompt for tokens in prompts) if prompt else 0
+    if longer:
+        yield f"Extrapolated: {longer} of {n} prompts are longer than {prompt} tokens, the longest that was measured."
     if plan.closed:
         yield "The file is the result of a closed loop: its start times are the server's doing, so only its lengths " \
               "are used, in open loop with Poisson arrivals."
@@ -265,8 +266,8 @@ def rests_on(plan):
               "users: --spread spreads them evenly."
     if problem.traffic.prefixes:
         yield "Prefix caching is on, because the trace names what its prompts share: --no-prefix-caching turns it off."
-    if too_few(problem):
-        slowest = -(-n * (1000 - round(10 * problem.targets.percentile)) // 1000)
+    if beyond(problem) < FEW:
+        slowest = math.ceil(beyond(problem))
         told = "the slowest one" if slowest == 1 else f"the {slowest} slowest"
         yield f"The {plan.percentile} of {counted(n, 'request')} is told by {told} of them, so it is not firm. " \
               f"{record(plan)}"
