@@ -11,7 +11,7 @@ from paging.scheduler import UNLIMITED
 from planning.answers import Answers, Asked, beyond
 from planning.arrivals import Grid, most_at_once
 from planning.engine import TIMES
-from planning.loads import Problem, rows_at_a_server
+from planning.loads import Problem, rows_for
 from planning.own_run import apart
 from planning.results import cost_per_million, three_digits, title, tokens_per_s
 from planning.search import FLOOR
@@ -58,11 +58,6 @@ def rate(load, one):
     return counted(load, "client") if one.setup.closed_to else f"{three_digits(load)} requests/s"
 
 
-def own_load(check):
-    return f"at its own {three_digits(check.rps)} requests/s" if check.rps else \
-        f"with its own {counted(check.clients, 'client')}"
-
-
 def disagreement(plan):
     """A measured run that contradicts the plan."""
     check, one = plan.found.check, plan.found.open
@@ -74,8 +69,8 @@ def disagreement(plan):
               "outside the range of the replays. Do not use the answers before you know why: other costs, other " \
               "limits, or a machine that drifts."
     if check.rps and answer and answer >= check.rps and not check.measured.meets(plan.problem.targets):
-        yield f"DISAGREEMENT: the run itself missed a target {own_load(check)}, and the plan allows " \
-              f"{three_digits(answer)}."
+        yield f"DISAGREEMENT: the run itself missed a target at its own {three_digits(check.rps)} requests/s, and " \
+              f"the plan allows {three_digits(answer)}."
 
 
 # --- the answers ------------------------------------------------------------------------------------
@@ -131,7 +126,7 @@ def binding(plan, one):
 
 def confidence(plan, one):
     """Of how many futures the answer is true."""
-    edges, rows = sorted(one.edges()), max(plan.problem.requests, rows_at_a_server(one.setup))
+    edges, rows = sorted(one.edges()), rows_for(plan.problem, one.setup)
     lie = f"The edges of the replays lie between {three_digits(edges[0])} and {three_digits(edges[-1])}"
     if one.carries() <= 1.0001 * FLOOR * one.decides.load:
         return f"{lie}, too far apart to tell more than half of what decides. Record a longer trace."
@@ -139,9 +134,7 @@ def confidence(plan, one):
 
 
 def slower_words(one):
-    slower = one.answer(slower=True)
-    if slower is None:
-        return "If the server is 10 % slower: no load is accepted. The answer stands on the edge of a cliff."
+    slower = one.answer(slower=True) or 0
     cliff = " The headroom falls off a cliff." if slower < CLIFF * one.answer() else ""
     return f"If the server is 10 % slower: {rate(slower, one)}, {100 * (1 - slower / one.answer()):.0f} % less.{cliff}"
 
@@ -239,7 +232,8 @@ def rests_on(plan):
         parts = [f"{plan.percentile} {title(name)} {digits(theirs)} ms, {digits(inside[0])} to {digits(inside[1])}"
                  for name in plan.targeted
                  if (theirs := getattr(check.measured, name)) is not None and (inside := check.range_of(name))]
-        yield f"This file is a measured run. Measured {own_load(check)}, and in the middle 18 of 20 replays: " \
+        load = f"{three_digits(check.rps)} requests/s" if check.rps else counted(check.clients, "client")
+        yield f"This file is a measured run. Measured at its own {load}, and in the middle 18 of 20 replays: " \
               f"{'; '.join(parts) or 'nothing that has a target'}."
     if plan.costs_name is None:
         yield "Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no server's: give --costs."

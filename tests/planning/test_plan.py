@@ -138,7 +138,7 @@ def test_a_closed_loops_result_is_used_for_its_lengths(planned, tmp_path):
                        "--target-ttft-ms", 100, "--max-num-seqs", 32, "--up-to", 2, "--percentile", 90)
         answers.append({key: value for key, value in pairs_of(tmp_path).items() if key != "trace"})
         assert ("result of a closed loop" in said) == (name == "closed16.json")
-        assert ("with its own 16 clients, and in the middle" in said) == (name == "closed16.json")
+        assert ("at its own 16 clients, and in the middle" in said) == (name == "closed16.json")
     assert answers[0] == answers[1] and answers[0]["open"] == "answer"
 
 

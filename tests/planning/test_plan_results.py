@@ -166,7 +166,7 @@ def test_the_answers_come_first_and_nothing_else_is_said_of_a_firm_plan():
 
 @pytest.mark.parametrize("answers, words", [
     (GOOD._replace(open=found(10.0, slower=0.7)), "30 % less. The headroom falls off a cliff."),
-    (GOOD._replace(open=found(10.0, slower=None)), "The answer stands on the edge of a cliff."),
+    (GOOD._replace(open=found(10.0, slower=None)), "0 requests/s, 100 % less. The headroom falls off a cliff."),
     (GOOD._replace(alike=(16, 32, 64)), "16, 32 and 64 are alike: never more than 12 ran at once."),
     (GOOD._replace(closed=NONE), "Closed loop: no number of clients is accepted."),
     (GOOD._replace(closed=found(256, CLOSED, highest=True)), "no edge found up to 256 clients, the most tried"),
