@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 from common import progress
 from planning.engine import Measures, alone, measured
-from planning.loads import run_at, rows_at_a_server, stream_for
+from planning.loads import run_at, stream_for
 from planning.own_run import Check, checked
 from planning.replays import REPLAYS
 from planning.search import Found, capacity_of, stream_edge
 from planning.servers import HOUR_US, Burst, Fleet, after_burst, by_hour, search_servers
 from running.processes import in_processes
 
-FEW = 5  # requests beyond the percentile, below which it is not firm
 CLIENTS = 16  # where the search in closed loop begins
 
 
@@ -88,10 +87,9 @@ def more_answers(problem, asked, found, processes):
 
     own = problem.traffic.arrivals_us
     base = one.answer() and min(problem.nominal_rps if own else one.answer(), one.answer())
-    if asked.rps:
-        servers = asked.rps / (one.carries() or one.capacity_rps)
-        if servers > 1 and servers * rows_at_a_server(one.setup) > problem.requests and too_few(problem):
-            return found._replace(unbearable=True)
+    if asked.rps and beyond(problem) < 1 and asked.rps > (one.carries() or one.capacity_rps):
+        found = found._replace(unbearable=True)
+    elif asked.rps:
         fleet = search_servers(one, asked.rps, search)
         found = found._replace(fleet=fleet)
         if fleet and own and own[-1] >= 2 * HOUR_US:
@@ -103,9 +101,9 @@ def more_answers(problem, asked, found, processes):
     return found
 
 
-def too_few(problem):
-    """Is the percentile told by fewer than five of the trace's requests?"""
-    return problem.requests * (1000 - round(10 * problem.targets.percentile)) < 1000 * FEW
+def beyond(problem):
+    """So many of the trace's requests lie beyond the percentile."""
+    return problem.requests * (1000 - round(10 * problem.targets.percentile)) / 1000
 
 
 def done(jobs, processes):

@@ -6,9 +6,8 @@
 
 This is the only file of the plan that calls the scheduler.
 
-TTFT is the time from sending a request to its first token. TPOT is the mean time between two of its
-tokens. E2E is the time from sending it to its last token. ITL is the time between two consecutive
-tokens, of all requests together.
+TTFT is the time from sending a request to its first token, E2E that to its last one. TPOT is the mean
+time between two of its tokens, ITL the time between two consecutive tokens, of all requests together.
 """
 
 import math

@@ -4,13 +4,12 @@
     stream_for(problem, setup, 3)                      -> the Traffic of replay 3, as long as this setup needs
     run_at(setup, traffic, 4.1, problem.nominal_rps)   -> Run at 4.1 requests/s
 
-Whatever is simulated is long against its requests: at least 800 requests at each server, and six times
-as many as it can run at once. A shorter trace is repeated, or more blocks of it are drawn. (A stream
-that ends before its first requests do never fills its server: with 1,500 rows at 1,000 requests/s, 59
-servers seemed enough where 74 are needed.)
+Each server gets at least 800 requests, and six times as many as it can run at once; a shorter trace is
+repeated, or more blocks of it are drawn. (A stream that ends before its first requests do never fills
+its servers: at 1,000 requests/s 1,500 rows asked for 59 of them where 74 are needed.)
 
-In closed loop all clients send their first request at once. That rush is in no hour of a real day, so
-each client's first request is not measured. Only ITL, whose gaps are counted together, has it in.
+In closed loop all clients send their first request at once. That rush happens once, so each client's
+first request is not measured. Only ITL, whose gaps are counted together, has it in.
 """
 
 from typing import NamedTuple
@@ -47,15 +46,15 @@ class Setup(NamedTuple):
     closed_to: int = None  # closed loop, the most clients tried; None: open loop
 
 
-def rows_at_a_server(setup):
-    """Requests that a server needs so that its beginning and its end weigh little."""
-    return max(LONG, WAVES * max(setup.max_num_seqs, setup.closed_to or 0))
+def rows_for(problem, setup):
+    """Requests in a stream: at least those of the trace, and so many that a server's beginning and end weigh little."""
+    at_a_server = max(LONG, WAVES * max(setup.max_num_seqs, setup.closed_to or 0))
+    return max(problem.requests, setup.servers * at_a_server)
 
 
 def stream_for(problem, setup, seed):
-    """The Traffic of a setup from the trace (seed None) or a replay: at least as many rows as the trace has."""
-    rows = max(problem.requests, setup.servers * rows_at_a_server(setup))
-    return stream(problem.traffic, problem.block, rows, seed)
+    """The Traffic of a setup, from the trace (seed None) or a replay."""
+    return stream(problem.traffic, problem.block, rows_for(problem, setup), seed)
 
 
 def run_at(setup, traffic, load, nominal_rps):

@@ -1,14 +1,12 @@
 """What else could this traffic have been? Replays: blocks of its own rows, drawn anew.
 
-A trace is one day of many. A replay draws blocks of consecutive rows (gap, prompt, output, prefix),
-so that what came together stays together: bursts, and long prompts in a row. It is drawn twice, a
-replay of a replay: once because the recorded day was itself a chance, and once because the next day
-will be another.
+A replay draws blocks of consecutive rows (gap, prompt, output, prefix), so that what came together
+stays together: bursts, and long prompts in a row. It is drawn twice, a replay of a replay: once
+because the recorded day was itself a chance, and once because the next day will be another.
 
 A block is as many rows as the rows remember, times the cube root of their number, and at most a
-tenth of them. (With independent rows any length is right; the longer they remember, the longer it
-must be. That the best length of a block bootstrap grows with the cube root: Hall, Horowitz and
-Jing, Biometrika 1995.)
+tenth of them. (The longer they remember, the longer it must be; that the best length of a block
+bootstrap grows with the cube root: Hall, Horowitz and Jing, Biometrika 1995.)
 
     block_rows(traffic)                  -> 27
     stream(traffic, 27, 5_000, seed)     -> Traffic of 5,000 rows: a replay, the same one every time

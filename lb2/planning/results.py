@@ -2,19 +2,12 @@
 
 plan.txt is one line of key=value. A number stands in it only where it is an answer: open= and
 closed= say whether there is one (answer), none at all (infeasible), none that the replays carry
-(none), or no edge up to the highest load that could be tried (no_edge). File names are written as in a
-URL (a blank is %20).
+(none), or no edge up to the highest load that could be tried (no_edge). In file names a blank is %20.
 
-plan.csv has a row for every run.
-
-    search       open, closed or servers; check: the file's own run, at its own load
-    traffic      trace, or the number of a replay
-    max_num_seqs, max_num_batched_tokens, servers
-    rps          requests per second at each server; empty in closed loop
-    clients      closed loop; or those that a gateway lets through
-    percentile, ttft_ms, tpot_ms, e2e_ms, itl_ms; empty if no request has two tokens
-    throughput_tps, goodput, peak_running        goodput: the share that meets TTFT, TPOT and E2E together
-    meets        does the run meet every target?
+plan.csv has a row for every run: of the searches open, closed and servers, or of the check at the
+file's own load; of the trace or a replay, by its number. rps are those of each server; clients those of
+a closed loop or of a gateway; goodput is the share that meets TTFT, TPOT and E2E together. A measure
+is empty if no request has two tokens.
 """
 
 import json

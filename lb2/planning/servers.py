@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from planning.arrivals import scaled
 from planning.engine import Measures, capacity_rps, measured, scheduled, seen
-from planning.loads import rows_at_a_server
+from planning.loads import LONG, WAVES
 from planning.replays import stream
 from planning.search import Found
 
@@ -82,7 +82,7 @@ class Burst(NamedTuple):
 
 def after_burst(problem, setup, rps, times, seconds):
     """The Burst of a setup; None if it has more requests than can be simulated."""
-    before = rows_at_a_server(setup)
+    before = max(LONG, WAVES * setup.max_num_seqs)
     inside = round(rps * times * seconds)
     rows = before + inside + max(before, round(AFTER * rps * seconds))
     if rows > MOST_ROWS:

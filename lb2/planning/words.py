@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 from files.inputs import counted
 from paging.scheduler import UNLIMITED
-from planning.answers import FEW, Answers, Asked, too_few
+from planning.answers import Answers, Asked, beyond
 from planning.arrivals import Grid, most_at_once
 from planning.engine import TIMES
-from planning.loads import Problem, rows_at_a_server
+from planning.loads import Problem, rows_for
 from planning.own_run import apart
 from planning.results import cost_per_million, three_digits, title, tokens_per_s
 from planning.search import FLOOR
 from planning.servers import AFTER
 
+FEW = 5  # requests beyond the percentile, below which it is not firm
 CLIFF = 0.8  # of the answer: a slower answer below it is a cliff
 
 
@@ -57,11 +58,6 @@ def rate(load, one):
     return counted(load, "client") if one.setup.closed_to else f"{three_digits(load)} requests/s"
 
 
-def own_load(check):
-    return f"at its own {three_digits(check.rps)} requests/s" if check.rps else \
-        f"with its own {counted(check.clients, 'client')}"
-
-
 def disagreement(plan):
     """A measured run that contradicts the plan."""
     check, one = plan.found.check, plan.found.open
@@ -73,8 +69,8 @@ def disagreement(plan):
               "outside the range of the replays. Do not use the answers before you know why: other costs, other " \
               "limits, or a machine that drifts."
     if check.rps and answer and answer >= check.rps and not check.measured.meets(plan.problem.targets):
-        yield f"DISAGREEMENT: the run itself missed a target {own_load(check)}, and the plan allows " \
-              f"{three_digits(answer)}."
+        yield f"DISAGREEMENT: the run itself missed a target at its own {three_digits(check.rps)} requests/s, and " \
+              f"the plan allows {three_digits(answer)}."
 
 
 # --- the answers ------------------------------------------------------------------------------------
@@ -120,17 +116,17 @@ def binding(plan, one):
     (first, times), *others = one.bound(targets).items()
     rest = "".join(f", {title(name)} in {count}" for name, count in others)
     name = edge.above().share(targets)[1]
-    beyond = min(load for load in edge.tried if load > edge.load)
-    at, over = (getattr(edge.tried[load], name) or 0 for load in (edge.load, beyond))
+    above = min(load for load in edge.tried if load > edge.load)
+    at, over = (getattr(edge.tried[load], name) or 0 for load in (edge.load, above))
     where = "trace" if edge is one.trace else "middle one"
     return f"{title(first)} binds, in {times} of 20 replays{rest}. In the {where} the {plan.percentile} " \
-           f"{title(name)} is {digits(at)} ms at {rate(edge.load, one)} and {digits(over)} at {three_digits(beyond)}; " \
+           f"{title(name)} is {digits(at)} ms at {rate(edge.load, one)} and {digits(over)} at {three_digits(above)}; " \
            f"{digits(getattr(targets, name))} is allowed."
 
 
 def confidence(plan, one):
     """Of how many futures the answer is true."""
-    edges, rows = sorted(one.edges()), max(plan.problem.requests, rows_at_a_server(one.setup))
+    edges, rows = sorted(one.edges()), rows_for(plan.problem, one.setup)
     lie = f"The edges of the replays lie between {three_digits(edges[0])} and {three_digits(edges[-1])}"
     if one.carries() <= 1.0001 * FLOOR * one.decides.load:
         return f"{lie}, too far apart to tell more than half of what decides. Record a longer trace."
@@ -138,9 +134,7 @@ def confidence(plan, one):
 
 
 def slower_words(one):
-    slower = one.answer(slower=True)
-    if slower is None:
-        return "If the server is 10 % slower: no load is accepted. The answer stands on the edge of a cliff."
+    slower = one.answer(slower=True) or 0
     cliff = " The headroom falls off a cliff." if slower < CLIFF * one.answer() else ""
     return f"If the server is 10 % slower: {rate(slower, one)}, {100 * (1 - slower / one.answer()):.0f} % less.{cliff}"
 
@@ -189,7 +183,7 @@ def servers_answer(plan):
     wanted = f"for {digits(asked.rps)} requests/s" if asked.rps else ""
     if plan.found.unbearable:
         yield f"Servers: this recording cannot tell how many {wanted}. Each server would see its " \
-              f"{counted(problem.requests, 'request')} again and again, and fewer than {FEW} of them lie beyond the " \
+              f"{counted(problem.requests, 'request')} again and again, and none of them lies beyond the " \
               f"{plan.percentile}. {record(plan)}"
     elif fleet:
         servers = fleet.servers + asked.spare
@@ -238,7 +232,8 @@ def rests_on(plan):
         parts = [f"{plan.percentile} {title(name)} {digits(theirs)} ms, {digits(inside[0])} to {digits(inside[1])}"
                  for name in plan.targeted
                  if (theirs := getattr(check.measured, name)) is not None and (inside := check.range_of(name))]
-        yield f"This file is a measured run. Measured {own_load(check)}, and in the middle 18 of 20 replays: " \
+        load = f"{three_digits(check.rps)} requests/s" if check.rps else counted(check.clients, "client")
+        yield f"This file is a measured run. Measured at its own {load}, and in the middle 18 of 20 replays: " \
               f"{'; '.join(parts) or 'nothing that has a target'}."
     if plan.costs_name is None:
         yield "Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no server's: give --costs."
@@ -249,9 +244,9 @@ def rests_on(plan):
                 for edge in one.replays if edge.load), default=0)
     if sequences and most > sequences:
         yield f"Extrapolated: up to {most} sequences run, and the costs were measured with up to {sequences}."
-    beyond = sum(tokens > prompt for tokens in prompts) if prompt else 0
-    if beyond:
-        yield f"Extrapolated: {beyond} of {n} prompts are longer than {prompt} tokens, the longest that was measured."
+    longer = sum(tokens > prompt for tokens in prompts) if prompt else 0
+    if longer:
+        yield f"Extrapolated: {longer} of {n} prompts are longer than {prompt} tokens, the longest that was measured."
     if plan.closed:
         yield "The file is the result of a closed loop: its start times are the server's doing, so only its lengths " \
               "are used, in open loop with Poisson arrivals."
@@ -265,8 +260,8 @@ def rests_on(plan):
               "users: --spread spreads them evenly."
     if problem.traffic.prefixes:
         yield "Prefix caching is on, because the trace names what its prompts share: --no-prefix-caching turns it off."
-    if too_few(problem):
-        slowest = -(-n * (1000 - round(10 * problem.targets.percentile)) // 1000)
+    if beyond(problem) < FEW:
+        slowest = math.ceil(beyond(problem))
         told = "the slowest one" if slowest == 1 else f"the {slowest} slowest"
         yield f"The {plan.percentile} of {counted(n, 'request')} is told by {told} of them, so it is not firm. " \
               f"{record(plan)}"

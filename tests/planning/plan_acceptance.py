@@ -63,7 +63,8 @@ def modulated(random, n):
 
 def daily(random, n):
     """The rate rises and falls once, between half and one and a half."""
-    return [random.expovariate(1 - math.cos(2 * math.pi * i / n) / 2) * 3**0.5 / 2 for i in range(n)], *lengths(random, n)
+    rates = [1 - math.cos(2 * math.pi * i / n) / 2 for i in range(n)]
+    return [random.expovariate(rate) * 3**0.5 / 2 for rate in rates], *lengths(random, n)
 
 
 def sessions(random, n):

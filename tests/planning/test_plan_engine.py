@@ -129,7 +129,8 @@ def test_goodput_is_the_share_that_meets_all_targets_together():
 
 def test_the_target_that_binds_is_the_one_with_the_largest_share():
     one = measured(Targets(), simulate(PLAIN, Traffic(Requests([20], [5]), [0], None), 4))  # 9, 8, 41, 8 ms
-    assert one.share(Targets(99, 90, 16, 41, 10)) == (1, "e2e_ms") and one.share(Targets(99, 90, 8.1)) == (8 / 8.1, "tpot_ms")
+    assert one.share(Targets(99, 90, 16, 41, 10)) == (1, "e2e_ms")
+    assert one.share(Targets(99, 90, 8.1)) == (8 / 8.1, "tpot_ms")
     none = Targets(99, *[float("inf")] * 4)
     assert one.share(none) == (0, None) and one.meets(none)
 
@@ -172,7 +173,7 @@ def test_a_list_gets_poisson_arrivals_of_its_own_in_each_replay():
 
 
 def test_what_rows_remember_is_that_of_the_column_that_remembers_most():
-    """Sixteen rows, four means of four: of 0 and 1 in blocks of four, their variance is four times that of a quarter."""
+    """Sixteen rows, four means of four: of 0 and 1 in blocks of four, they vary four times as much as by chance."""
     blocks, turns = [0, 0, 0, 0, 1, 1, 1, 1] * 2, [0, 1] * 8
     assert memory(blocks) == 4 and memory(turns) == 1 and memory([*blocks, 7]) < 4 and memory([5]) == 1
     assert gaps_of([0, 10, 31]) == [16, 10, 21] and gaps_of([0]) == [0]

@@ -27,7 +27,8 @@ def trace_edge(problem, setup, capacity):
 
 
 def problem(traffic, ttft_ms=200.0, tpot_ms=50.0, block=None):
-    return Problem(Targets(99, ttft_ms, tpot_ms), traffic, block or block_rows(traffic), own_rps(traffic.arrivals_us) or 1.0)
+    targets, own = Targets(99, ttft_ms, tpot_ms), own_rps(traffic.arrivals_us)
+    return Problem(targets, traffic, block or block_rows(traffic), own or 1.0)
 
 
 # --- loads ------------------------------------------------------------------------------------------
@@ -46,7 +47,7 @@ def test_rungs_are_five_percent_apart_and_short():
 
 def test_client_counts():
     counts = [clients_of(rung) for rung in range(80)]
-    assert counts[:22] == [*range(1, 22), 22] and all(b == a + 1 or 1 < b / a < 1.09 for a, b in zip(counts, counts[1:]))
+    assert counts[:22] == [*range(1, 23)] and all(b == a + 1 or 1 < b / a < 1.09 for a, b in zip(counts, counts[1:]))
     closed = Setup(PLAIN, 8, closed_to=50)
     assert [load_of(closed, rung) for rung in rungs_of(closed, None)] == [1, 50]
     assert load_of(closed._replace(closed_to=1), rungs_of(closed._replace(closed_to=1), None)[1]) == 1
@@ -137,7 +138,7 @@ def test_a_closed_loop_worked_by_hand():
 
 
 def test_a_slower_server_is_the_same_on_a_slower_clock():
-    """Ten times as long in all it does, at a tenth of the load: each time is ten times as long, in the middle of lines."""
+    """Ten times as long in all it does, at a tenth of the load: each time is ten times as long."""
     r = random.Random(3)
     traffic = Traffic(Requests([r.randint(1, 300) for _ in range(200)], [r.randint(1, 40) for _ in range(200)]),
                       sorted(r.randrange(4_000_000) for _ in range(200)), None)
@@ -201,7 +202,7 @@ def found(load, trace=None, setup=ONE, slower=0.9, **more):
 def test_states_of_an_answer():
     ten = found(10.0)
     assert (ten.state, ten.answer(), ten.answer(slower=True)) == ("answer", 10, 9)
-    assert found(10.0, 8.0).answer() == 8 and found(10.0, 8.0).decides.load == 8 and found(10.0, 12.0).decides.load == 10
+    assert found(10.0, 8.0).answer() == 8 and [found(10.0, own).decides.load for own in (8.0, 12.0)] == [8, 10]
     assert found(10.0, highest=True).state == "no_edge"
     assert ten._replace(trace=edge(None)).state == "none" and ten._replace(trace=edge(None)).answer() is None
     half = ten._replace(replays=[edge(None)] * 10 + [edge(10.0)] * 10)
@@ -252,7 +253,7 @@ def test_the_most_that_ran_at_the_edge_and_one_above():
 def test_servers_worked_by_hand(rps, among, servers, asked):
     """One server alone carries 10; dealing changes that to what stands in `among`."""
     tried = []
-    fleet = search_servers(found(10.0), rps, lambda setup, near: tried.append(setup.servers) or found(among[setup.servers]))
+    fleet = search_servers(found(10.0), rps, lambda one, near: tried.append(one.servers) or found(among[one.servers]))
     assert (fleet.servers, tried) == (servers, asked) and fleet.slower >= servers
 
 
@@ -283,7 +284,7 @@ def test_hours_worked_by_hand():
     n = len(arrivals_us)
     two = problem(Traffic(Requests([20] * n, [1] * 3_600 + [3] * (n - 3_600)), arrivals_us, None))
     assert by_hour(two, ONE, 0.3, 1) == [(1, 4), (60 / 3600, 1)]
-    assert by_hour(two, ONE, 0.3, 30) == [(30, pytest.approx(100, abs=3)), (0.5, 5)], "25 ms where 9 are the rule: 0.11/s"
+    assert by_hour(two, ONE, 0.3, 30) == [(30, pytest.approx(100, abs=3)), (0.5, 5)], "25 ms instead of 9: 0.11/s"
 
 
 def test_a_burst_worked_by_hand():
