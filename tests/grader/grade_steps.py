@@ -63,7 +63,8 @@ def utils(replays, static, reading):
     if own and run.passes:
         found["slot_util leaves out the iterations of prefill"] = Fraction(tokens, SLOTS * run.passes)
     if held and (own or extra):
-        found["slot_util counts what each iteration does, prefill or decode"] = Fraction(tokens + n * (extra + own), held)
+        busy = tokens + n * (extra + own)
+        found["slot_util counts what each iteration does, prefill or decode"] = Fraction(busy, held)
     return found
 
 
@@ -108,7 +109,7 @@ def mistakes(replays):
     n, columns = replays.n, replays.requests
     found = [Mistake("", other=True), Mistake("one request was served at a time", slots=1)]
     found += [Mistake(f"{slots} slots instead of {SLOTS}", slots=slots) for slots in (4, 8, 10, 12, 20, 24, 32, 64)]
-    parts = [(slice(0, n // SLOTS * SLOTS), "the last part-filled batch was left out: it ran on the first {n} requests")]
+    parts = [(slice(n // SLOTS * SLOTS), "the last part-filled batch was left out: it ran on the first {n} requests")]
     parts += [(slice(0, first), "it ran on the first {n} requests") for first in (n // 2, 10, 20, 32, 50, 64, 80, 90)]
     parts.append((slice(n // 2, n), "it ran on the last {n} requests"))
     for part, words in parts:
@@ -116,7 +117,7 @@ def mistakes(replays):
         if 0 < len(requests[0]) < n:
             total = f", {sum(requests[1]):,} output tokens, and not on all {n}, {replays.tokens:,} output tokens"
             found.append(Mistake(words.format(n=len(requests[0])) + total, requests))
-    found.append(Mistake("it ran on the list backwards; requests are taken in list order", [one[::-1] for one in columns]))
+    found.append(Mistake("it ran on the list backwards, not in list order", [column[::-1] for column in columns]))
     for key, tokens in ((1, "output"), (0, "prompt")):
         for reverse, end in ((False, "shortest"), (True, "longest")):
             rows = sorted(zip(*columns), key=lambda row: row[key], reverse=reverse)
@@ -231,7 +232,8 @@ def wrong_fact(lab, fact, right, likely):
     exact = fact.values(replays, best)[""]
     if decimals and fact.number.agrees(exact):
         likely = TOO_COARSE
-    likely = likely or single(lab, fact, best) or other_total(lab, fact, right) or mixed(replays, fact, best, right) or UNKNOWN
+    likely = likely or single(lab, fact, best) or other_total(lab, fact, right)
+    likely = likely or mixed(replays, fact, best, right) or UNKNOWN
     expected = f"{float(exact):.{decimals}f}"
     if fact.quantity != "steps" or best != Reading():
         expected += f" ({best})"
@@ -287,7 +289,7 @@ def other_total(lab, fact, right):
     if len(numbers) < 3 or any(other.file == file for other in right):
         return ""
     told = numbers["total_steps"].value * numbers["slot_util"].value * SLOTS
-    if abs(told - lab.replays.tokens) < told / 50 or fact.number.text not in [number.text for number in numbers.values()]:
+    if abs(told - lab.replays.tokens) < told / 50 or all(fact.number.text != one.text for one in numbers.values()):
         return ""
     return (f"{SCHEDULER[fact.static]} ran on other requests: {file} tells {float(told):,.0f} output tokens "
             f"(total_steps x {SLOTS} x slot_util), the list has {lab.replays.tokens:,}")
@@ -361,12 +363,12 @@ def grade_maxseqs(lab):
         lab.wrong(name, "peak_running", peak.text, f"{right} at most", rule, likely)
     elif peak.value < least:
         likely = "not the largest number, but that of another moment, such as the end"
-        expected = f"{right}, with all requests there at the start; a run with 5 arrivals per second has {least} or more"
+        expected = f"{right}, with all requests there at the start; with 5 arrivals per second {least} or more"
         lab.wrong(name, "peak_running", peak.text, expected, rule, likely)
     elif peak.value < right:
         lab.say(name, "peak_running is that of a run with arrivals")
-        lab.note(name, f"peak_running={peak.text} never reached the limit. With arrivals it need not; with all requests "
-                 f"there at the start it is {right}. If yours were, count before the finished ones leave")
+        lab.note(name, f"peak_running={peak.text} never reached the limit. With arrivals it need not; with all "
+                 f"requests there at the start it is {right}. If yours were, count before the finished ones leave")
     else:
         lab.say(name, "the limit is reached")
 
@@ -378,15 +380,16 @@ def grade_costs(lab):
     prefill = Fraction(PREFILL_US_PER_TOKEN * sum(replays.prompts), 1000)
     decode = Fraction(STEP_US * replays.tokens, 1000)
     batched = Fraction(STEP_US * replays.run(False, SLOTS).passes, 1000)
-    shared, swap = "batching shares the decode passes; step 7 asks for each request alone", "prefill and decode are swapped"
+    shared = "batching shares the decode passes; step 7 asks for each request alone"
+    swap, other = "prefill and decode are swapped", "other requests than REQUESTS, or other costs"
     parts = [one for one in replays.remember("mistakes", mistakes, replays) if one.requests and not one.tokens]
     of_prompts = [(Fraction(PREFILL_US_PER_TOKEN * sum(one.requests[0]), 1000), one.words) for one in parts]
     of_outputs = [(Fraction(STEP_US * sum(one.requests[1]), 1000), one.words) for one in parts]
     share, rule = decode / (prefill + decode), "prefill_ms = prompt_tokens * 0.05, decode_ms = output_tokens * 8.0"
     for key, exact, told, planted in (
         ("total_prefill_ms", prefill, f"each request served alone: {rule}", [
-            (decode, swap), *other_units(prefill), (160 * prefill, "prompt tokens were given the cost of output tokens"),
-            (prefill / replays.n, "a mean"), *of_prompts]),
+            (decode, swap), *other_units(prefill), (prefill / replays.n, "a mean"), *of_prompts,
+            (160 * prefill, "prompt tokens were given the cost of output tokens")]),
         ("total_decode_ms", decode, f"each request served alone: {rule}", [
             (prefill, swap), (batched, shared), *other_units(decode), (decode / replays.n, "a mean"), *of_outputs]),
         ("decode_share", share, "decode_share = total_decode_ms / (total_prefill_ms + total_decode_ms)", [
@@ -394,4 +397,4 @@ def grade_costs(lab):
             (decode / prefill, "decode / prefill, not decode / (prefill + decode)"),
             (batched / (prefill + batched), shared)]),
     ):
-        lab.require(name, key, lab.values[name][key], exact, told, planted, "other requests than REQUESTS, or other costs")
+        lab.require(name, key, lab.values[name][key], exact, told, planted, other)

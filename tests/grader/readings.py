@@ -118,7 +118,8 @@ def replay(requests, reading, slots, static=False, arrivals=None):
         now, passes = now + jump * step_us, passes + jump
         while running and running[0] <= passes:
             heappop(running)
-    return Run(passes, groups * own, now, idle, step_us * sum(outputs), peak, arrivals, starts, prefilled, together, firsts)
+    held = step_us * sum(outputs)
+    return Run(passes, groups * own, now, idle, held, peak, arrivals, starts, prefilled, together, firsts)
 
 
 def prefill_ends(prompts, prefill, now):
