@@ -1,4 +1,4 @@
-"""Is step 6 right? queue.csv.
+"""Is task 6 right? queue.csv.
 
 Its numbers hang on the arrivals that were drawn, so they are compared with what permitted servers make of plausible
 arrivals (queue_runs). Where they are those of one such run, they are judged to the last digit; else by the range of
@@ -25,8 +25,8 @@ QUEUE_RULE = "avg_queue is the mean number of waiting requests: by Little's law,
 RISE_RULE = "p99_wait_ms rises with rps"
 MISTAKEN = (  # slots, static?
     (1, False, "one request at a time instead of 32 slots"),
-    (32, True, "static batching; step 6 plays continuous batching"),
-    (16, True, "static batching; step 6 plays continuous batching"),
+    (32, True, "static batching; task 6 plays continuous batching"),
+    (16, True, "static batching; task 6 plays continuous batching"),
     (8, False, "8 slots instead of 32"),
     (64, False, "64 slots instead of 32"),
     (1000, False, "no limit on the slots, instead of 32"),
@@ -61,7 +61,7 @@ def grade_queue(lab):
     if not rates_are_right(lab, rows):
         return
     rows = [row._replace(rps=rate) for row, rate in zip(rows, RATES)]
-    same = [Server(lab.reading, slots) for slots in SLOTS_PERMITTED]  # as in steps 1 to 4, most likely
+    same = [Server(lab.reading, slots) for slots in SLOTS_PERMITTED]  # as in tasks 1 to 4, most likely
     plain = [server for step_us in dict.fromkeys((lab.step_us, STEP_US)) for server in plain_servers(step_us)]
     longer = longer_servers(lab, rows, same)
     known = known_run(lab, rows, dict.fromkeys([*same, *longer, *plain[: len(PREFILLS)]]))
@@ -109,7 +109,7 @@ def grade_rise(lab, rows, guess):
     elif first.value == last.value:
         likely = "nobody waits for a slot at any of the four rates"
         if step_ms < 8:
-            likely += f": at a step of {step_ms:g} ms no queue forms; take the 8 ms of step 7, or try higher rates"
+            likely += f": at a step of {step_ms:g} ms no queue forms; take the 8 ms of task 7, or try higher rates"
         lab.wrong(NAME, "p99_wait_ms", f"{first.text} at every rate", "a p99 that rises", RISE_RULE, likely)
     else:
         for row, above in pairs:

@@ -1,6 +1,6 @@
-"""Are steps 1 to 5 and 7 right? static.txt, continuous.txt, compare.txt, maxseqs.txt, cost.txt.
+"""Are tasks 1 to 5 and 7 right? static.txt, continuous.txt, compare.txt, maxseqs.txt, cost.txt.
 
-Steps 1 to 4 hang together: whatever a step costs, they count the same cost. So all their numbers
+Tasks 1 to 4 hang together: whatever a step costs, they count the same cost. So all their numbers
 are taken together, and the reading of the exercise that explains most of them is the one that is
 graded by. What it does not explain is wrong. A mistake is named by replaying it.
 """
@@ -23,7 +23,7 @@ SCHEDULER = {True: "static", False: "continuous"}
 
 
 class Fact(NamedTuple):
-    """A number of steps 1 to 4."""
+    """A number of tasks 1 to 4."""
 
     file: str
     key: str
@@ -241,7 +241,7 @@ def wrong_fact(lab, fact, right, likely):
         expected += f", or {float(replays.tps(fact.static, SLOTS, Reading(prefill=FREE))):.2f} (without prefill)"
     rule = RULES[fact.static]
     if fact.quantity == "tps":
-        rule = "output tokens / the last finish; steps 1 to 4 all count the same cost of a step"
+        rule = "output tokens / the last finish; tasks 1 to 4 all count the same cost of a step"
     if fact.quantity == "util":
         rule = f"output tokens / ({SLOTS} slots x total_steps)"
         rule += "; static batching stays below 0.7" * (fact.static and exact < MOST_STATIC_UTIL)
@@ -355,8 +355,8 @@ def grade_maxseqs(lab):
     least = min(right, replays.remember(key, replay, replays.requests, reading, MAX_NUM_SEQS, False, arrivals).peak)
     rule = f"peak_running is the largest number of sequences in one iteration; it is at most {MAX_NUM_SEQS}"
     if limit.value != MAX_NUM_SEQS:
-        likely = "the batch size of steps 1 to 4" if limit.value == SLOTS else "another limit was given"
-        rule = f"step 5 runs with a limit of {MAX_NUM_SEQS}"
+        likely = "the batch size of tasks 1 to 4" if limit.value == SLOTS else "another limit was given"
+        rule = f"task 5 runs with a limit of {MAX_NUM_SEQS}"
         lab.wrong(name, "max_num_seqs", limit.text, str(MAX_NUM_SEQS), rule, likely)
     elif peak.value > right:
         likely = "sequences are admitted beyond the free slots, or waiting ones were counted"
@@ -380,7 +380,7 @@ def grade_costs(lab):
     prefill = Fraction(PREFILL_US_PER_TOKEN * sum(replays.prompts), 1000)
     decode = Fraction(STEP_US * replays.tokens, 1000)
     batched = Fraction(STEP_US * replays.run(False, SLOTS).passes, 1000)
-    shared = "batching shares the decode passes; step 7 asks for each request alone"
+    shared = "batching shares the decode passes; task 7 asks for each request alone"
     swap, other = "prefill and decode are swapped", "other requests than REQUESTS, or other costs"
     parts = [one for one in replays.remember("mistakes", mistakes, replays) if one.requests and not one.tokens]
     of_prompts = [(Fraction(PREFILL_US_PER_TOKEN * sum(one.requests[0]), 1000), one.words) for one in parts]

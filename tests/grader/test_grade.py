@@ -178,7 +178,7 @@ compare.txt | 2.565 | 0.390 | the ratio is upside down
 compare.txt | 2.565 | 256.5 | a percentage, not a factor
 compare.txt | 2.565 | 1.565 | the gain was written
 compare.txt | 2.565 | 3 | too few digits
-maxseqs.txt | 32 peak_running=32 | 16 peak_running=16 | the batch size of steps 1 to 4
+maxseqs.txt | 32 peak_running=32 | 16 peak_running=16 | the batch size of tasks 1 to 4
 maxseqs.txt | peak_running=32 | peak_running=33 | beyond the free slots
 maxseqs.txt | peak_running=32 | peak_running=1 | that of another moment
 queue.csv | 10, | 30, | other rates were run
