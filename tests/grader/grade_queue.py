@@ -228,7 +228,8 @@ def compute_ranges(lab, guess, rps):
     least, most = min(waits), max(waits)
     long = least > LONG_MS
     if long:
-        of_waits = least / 1.3, most * 1.3
+        spread = 1.3 if most < 2 * least else 2  # at capacity runs differ more than beyond it
+        of_waits = least / spread, most * spread
     elif guess.kind == EVEN:  # when the first request comes, and rounding errors, decide
         of_waits = 0, max(4 * most, reading.step_us / 1000)
     else:

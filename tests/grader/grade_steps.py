@@ -196,7 +196,8 @@ def step_us_behind(replays, fact, reading):
 def is_confirmed(replays, tps, reading):
     """Do both schedulers' throughputs fit this time per step? Or is it round, and one of them fits?"""
     fitting = {fact.static for fact in tps if fact.fits(replays, reading)}
-    return len(fitting) == 2 or digits(reading.step_us) < 3 and len(fitting) == 1
+    is_round = digits(reading.step_us) < 3 or reading.step_us % 500 == 0
+    return len(fitting) == 2 or is_round and len(fitting) == 1
 
 
 def digits(step_us):

@@ -189,9 +189,8 @@ class Replays:
         key = (static, slots, reading, requests and tuple(map(tuple, requests)))
         return self.remember(key, replay, requests or self.requests, reading, slots, static)
 
-    def tps(self, static, slots, reading=Reading(), requests=None):
-        tokens = sum(requests[1]) if requests else self.tokens
-        return per_second(tokens, self.run(static, slots, reading, requests).span)
+    def tps(self, static, slots, reading=Reading()):
+        return per_second(self.tokens, self.run(static, slots, reading).span)
 
 
 def per_second(count, span_us):
