@@ -69,9 +69,9 @@ def main():
         show("Static batching", requests, static.schedule(requests, SLOTS))
         show("Continuous batching", requests, continuous.schedule(requests, SLOTS))
         return
-    say(f"{SLOTS} slots, all requests there at time 0; 8 ms a decode pass, 0.05 ms a prompt token. For static batching, and "
-        "for continuous batching: when does each request end? What is slot_util? What is the mean TTFT (from time 0 to the "
-        "end of the iteration that admits the request)?")
+    say(f"{SLOTS} slots, all requests there at time 0; 8 ms a decode pass, 0.05 ms a prompt token. For static batching "
+        "and for continuous batching: when does each request end? What is slot_util? What is the mean TTFT, from time "
+        "0 to the end of the iteration that admits the request?")
     print(f"The answers: python3 lb2/quiz.py --seed {args.seed} --answer")
 
 

@@ -1,4 +1,4 @@
-"""Is step 6 right? queue.csv.
+"""Is task 6 right? queue.csv.
 
 Its numbers hang on the arrivals that were drawn, so they are compared with what permitted servers make of plausible
 arrivals (queue_runs). Where they are those of one such run, they are judged to the last digit; else by the range of
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from grade_report import UNKNOWN
 from queue_runs import AVERAGES, ENDS, EVEN, P99S, POISSON, RATES, RUNNING, SLOTS_PERMITTED, Server, index_of
 from queue_runs import plain_servers, runs_of, sample, samples
-from readings import OWN_SLOT, STEP_US
+from readings import OWN_SLOT, PREFILLS, STEP_US
 
 NAME = "queue.csv"
 SLACK = 0.002  # ms, and requests: what arrival times lose that are rounded to microseconds
@@ -25,8 +25,8 @@ QUEUE_RULE = "avg_queue is the mean number of waiting requests: by Little's law,
 RISE_RULE = "p99_wait_ms rises with rps"
 MISTAKEN = (  # slots, static?
     (1, False, "one request at a time instead of 32 slots"),
-    (32, True, "static batching; step 6 plays continuous batching"),
-    (16, True, "static batching; step 6 plays continuous batching"),
+    (32, True, "static batching; task 6 plays continuous batching"),
+    (16, True, "static batching; task 6 plays continuous batching"),
     (8, False, "8 slots instead of 32"),
     (64, False, "64 slots instead of 32"),
     (1000, False, "no limit on the slots, instead of 32"),
@@ -61,10 +61,10 @@ def grade_queue(lab):
     if not rates_are_right(lab, rows):
         return
     rows = [row._replace(rps=rate) for row, rate in zip(rows, RATES)]
-    same = [Server(lab.reading, slots) for slots in SLOTS_PERMITTED]  # as in steps 1 to 4, most likely
+    same = [Server(lab.reading, slots) for slots in SLOTS_PERMITTED]  # as in tasks 1 to 4, most likely
     plain = [server for step_us in dict.fromkeys((lab.step_us, STEP_US)) for server in plain_servers(step_us)]
     longer = longer_servers(lab, rows, same)
-    known = known_run(lab, rows, dict.fromkeys([*same, *longer, *plain]))
+    known = known_run(lab, rows, dict.fromkeys([*same, *longer, *plain[: len(PREFILLS)]]))
     guess = grade_known(lab, rows, *known) if known else grade_by_range(lab, rows, same, longer, plain)
     if guess:
         grade_rise(lab, rows, guess)
@@ -99,16 +99,17 @@ def grade_rise(lab, rows, guess):
     elif fall:
         row, above = fall
         where, got = f"p99_wait_ms after rps={row.rps}", f"{row.wait.text}, then {above.wait.text}: it falls"
-        likely = (f"chance: of one draw of {lab.replays.n} requests the p99 is nearly the longest wait, and below capacity "
-                  "that hangs on who arrives in which step; pool the waits of more draws (20, say), or play a longer list")
+        likely = (f"chance: of one draw of {lab.replays.n} requests the p99 is nearly the longest wait, and below "
+                  "capacity that hangs on who arrives in which step; pool the waits of more draws (20, say), or play a "
+                  "longer list")
         if guess.kind == EVEN:
-            likely = ("below capacity, evenly spaced arrivals wait for the end of a step alone, so where they fall in it "
-                      "decides; draw Poisson arrivals, and pool the waits of several draws")
+            likely = ("below capacity, evenly spaced arrivals wait for the end of a step alone, so where they fall in "
+                      "it decides; draw Poisson arrivals, and pool the waits of several draws")
         lab.wrong(NAME, where, got, f"more than {row.wait.text}", RISE_RULE, likely)
     elif first.value == last.value:
         likely = "nobody waits for a slot at any of the four rates"
         if step_ms < 8:
-            likely += f": at a step of {step_ms:g} ms no queue forms; take the 8 ms of step 7, or try higher rates"
+            likely += f": at a step of {step_ms:g} ms no queue forms; take the 8 ms of task 7, or try higher rates"
         lab.wrong(NAME, "p99_wait_ms", f"{first.text} at every rate", "a p99 that rises", RISE_RULE, likely)
     else:
         for row, above in pairs:
@@ -173,8 +174,8 @@ def grade_known(lab, rows, run, server, kind, draws, statistic):
     average = max(averages, key=lambda name: sum(near(row.queue, run[row.rps].queues[name]) for row in rows))
     for row in rows:
         right = run[row.rps].waits[statistic]
-        within_a_step = 1000 * max(float(row.wait.value), right) <= server.reading.step_us  # there, rounding errors decide
-        if not close(row.wait, right) and not within_a_step:
+        longer_than_a_step = 1000 * max(float(row.wait.value), right) > server.reading.step_us  # else rounding decides
+        if longer_than_a_step and not close(row.wait, right):
             swap = [rps for rps in RATES if close(row.wait, run[rps].waits[statistic])]
             likely = unit(row.wait, 0.6 * right, 1.6 * right) or "this row is from another run than the others"
             likely = f"this is the p99 at {swap[0]}/s: the waits of two rows are swapped" if swap else likely
@@ -183,8 +184,8 @@ def grade_known(lab, rows, run, server, kind, draws, statistic):
             return None
         right = run[row.rps].queues[average]
         if not near(row.queue, right):
-            likely = queue_mistake(row.queue, run[row.rps].queues)
-            lab.wrong(NAME, f"avg_queue at rps={row.rps}", row.queue.text, f"{right:.3f} ({average})", QUEUE_RULE, likely)
+            likely, expected = queue_mistake(row.queue, run[row.rps].queues), f"{right:.3f} ({average})"
+            lab.wrong(NAME, f"avg_queue at rps={row.rps}", row.queue.text, expected, QUEUE_RULE, likely)
             return None
     of = "" if kind == EVEN else f" of {len(draws)} draws, pooled" if len(draws) > 1 else f" of seed {draws[0][0]}"
     words = f"; {ENDS[end]}" * (end != "starts") + f"; {name}" * (name != "p99")
@@ -227,7 +228,8 @@ def compute_ranges(lab, guess, rps):
     least, most = min(waits), max(waits)
     long = least > LONG_MS
     if long:
-        of_waits = least / 1.3, most * 1.3
+        spread = 1.3 if most < 2 * least else 2  # at capacity runs differ more than beyond it
+        of_waits = least / spread, most * spread
     elif guess.kind == EVEN:  # when the first request comes, and rounding errors, decide
         of_waits = 0, max(4 * most, reading.step_us / 1000)
     else:
@@ -276,8 +278,11 @@ def grade_by_range(lab, rows, same, longer, plain):
     best, likely = fitting(lab, rows, guesses(same) + guesses(longer)), ""
     if not best:
         servers = same + longer_servers(lab, rows, same, "mean")
-        found = [(words, changed, fitting(lab, changed, choice)) for words, changed, choice in causes(rows, servers)[:4]]
-        found = [(distance(lab, guess, changed), words) for words, changed, guess in found if guess]
+        found = [
+            (distance(lab, guess, changed), words)
+            for words, changed, choice in causes(rows, servers)[:4]
+            for guess in [fitting(lab, changed, choice)] if guess
+        ]
         likely = min(found)[1] if found else ""
     if not best and not likely:
         best = fitting(lab, rows, guesses(plain))
@@ -286,14 +291,14 @@ def grade_by_range(lab, rows, same, longer, plain):
         lab.say(NAME, f"most like {best.server}; {of}; the mean queue {best.queue}")
         return best
     if not likely:
-        choice = dict.fromkeys(same + plain)
+        choice = dict.fromkeys(server for server in same + plain if server in same or server.slots == 32)
         likely = next((words for words, changed, choice in causes(rows, choice) if fitting(lab, changed, choice)), "")
     blame(lab, rows, guesses(same + plain), likely)
     return None
 
 
 def blame(lab, rows, choice, likely):
-    """Say which cell is wrong, by the Guess of which the fewest are; waits weigh more, since the queue hangs on them."""
+    """Say which cell is wrong, by the Guess of which the fewest are. Waits weigh more: the queue hangs on them."""
     found = [[(row, *misfit(lab, guess, row)) for row in rows if misfit(lab, guess, row)] for guess in choice]
     wrong = min(found, key=lambda cells: sum(10 if cell[1] == "p99_wait_ms" else 1 for cell in cells))
     guess = choice[found.index(wrong)]
@@ -303,16 +308,16 @@ def blame(lab, rows, choice, likely):
         likely = unit(number, least, most)
     elif not likely and number.value == 0:
         likely = "no queue was counted"
-    lab.wrong(NAME, f"{key} at rps={row.rps}", number.text, f"{least:.3f} to {most:.3f} ({guess.server})", rule, likely or UNKNOWN)
+    expected = f"{least:.3f} to {most:.3f} ({guess.server})"
+    lab.wrong(NAME, f"{key} at rps={row.rps}", number.text, expected, rule, likely or UNKNOWN)
 
 
 def longer_servers(lab, rows, servers, statistic="p99"):
-    """The servers with a list that is played so often that this statistic at the highest rate grows to what is written."""
+    """The servers whose list is played so often that this statistic grows to what is written at the highest rate."""
     found = {}
     for server in servers:
-        one, two = (
-            samples(lab.replays, server._replace(lists=lists), EVEN, RATES[-1])[0].waits["starts", statistic] for lists in (1, 2)
-        )
+        runs = [samples(lab.replays, server._replace(lists=lists), EVEN, RATES[-1])[0] for lists in (1, 2)]
+        one, two = (run.waits["starts", statistic] for run in runs)
         often = round(1 + (float(rows[-1].wait.value) - one) / (two - one)) if two > one else 1
         for lists in (often, often + 1, often - 1):
             if 1 < lists <= MOST_PLAYED // lab.replays.n:
@@ -337,6 +342,6 @@ def causes(rows, servers):
         ("avg_queue and p99_wait_ms are swapped", crossed, right),
         ("the queue counts those that run, too", rows, guesses(servers, averages=[RUNNING])),
         ("half of the mean queue", doubled, right),
-        *((words, rows, guesses([server._replace(slots=slots, static=static) for server in servers if server.slots == 32]))
+        *((words, rows, guesses(dict.fromkeys(server._replace(slots=slots, static=static) for server in servers)))
           for slots, static, words in MISTAKEN),
     ]

@@ -71,7 +71,7 @@ class Lab:
     def __init__(self, out=LAB, requests_file=SHIPPED, replays=None):
         self.out, self.requests_file = Path(out), Path(requests_file)
         self.failures, self.notes, self.said, self.to_come = [], [], [], []
-        self.reading, self.step_us = Reading(), STEP_US  # of steps 1 to 4, once they are recognised
+        self.reading, self.step_us = Reading(), STEP_US  # of tasks 1 to 4, once they are recognised
         self.replays = replays or load_replays(requests_file)
         try:
             names = os.listdir(self.out)

@@ -1,6 +1,6 @@
-"""Are steps 1 to 5 and 7 right? static.txt, continuous.txt, compare.txt, maxseqs.txt, cost.txt.
+"""Are tasks 1 to 5 and 7 right? static.txt, continuous.txt, compare.txt, maxseqs.txt, cost.txt.
 
-Steps 1 to 4 hang together: whatever a step costs, they count the same cost. So all their numbers
+Tasks 1 to 4 hang together: whatever a step costs, they count the same cost. So all their numbers
 are taken together, and the reading of the exercise that explains most of them is the one that is
 graded by. What it does not explain is wrong. A mistake is named by replaying it.
 """
@@ -23,7 +23,7 @@ SCHEDULER = {True: "static", False: "continuous"}
 
 
 class Fact(NamedTuple):
-    """A number of steps 1 to 4."""
+    """A number of tasks 1 to 4."""
 
     file: str
     key: str
@@ -63,7 +63,8 @@ def utils(replays, static, reading):
     if own and run.passes:
         found["slot_util leaves out the iterations of prefill"] = Fraction(tokens, SLOTS * run.passes)
     if held and (own or extra):
-        found["slot_util counts what each iteration does, prefill or decode"] = Fraction(tokens + n * (extra + own), held)
+        busy = tokens + n * (extra + own)
+        found["slot_util counts what each iteration does, prefill or decode"] = Fraction(busy, held)
     return found
 
 
@@ -108,7 +109,7 @@ def mistakes(replays):
     n, columns = replays.n, replays.requests
     found = [Mistake("", other=True), Mistake("one request was served at a time", slots=1)]
     found += [Mistake(f"{slots} slots instead of {SLOTS}", slots=slots) for slots in (4, 8, 10, 12, 20, 24, 32, 64)]
-    parts = [(slice(0, n // SLOTS * SLOTS), "the last part-filled batch was left out: it ran on the first {n} requests")]
+    parts = [(slice(n // SLOTS * SLOTS), "the last part-filled batch was left out: it ran on the first {n} requests")]
     parts += [(slice(0, first), "it ran on the first {n} requests") for first in (n // 2, 10, 20, 32, 50, 64, 80, 90)]
     parts.append((slice(n // 2, n), "it ran on the last {n} requests"))
     for part, words in parts:
@@ -116,7 +117,7 @@ def mistakes(replays):
         if 0 < len(requests[0]) < n:
             total = f", {sum(requests[1]):,} output tokens, and not on all {n}, {replays.tokens:,} output tokens"
             found.append(Mistake(words.format(n=len(requests[0])) + total, requests))
-    found.append(Mistake("it ran on the list backwards; requests are taken in list order", [one[::-1] for one in columns]))
+    found.append(Mistake("it ran on the list backwards, not in list order", [column[::-1] for column in columns]))
     for key, tokens in ((1, "output"), (0, "prompt")):
         for reverse, end in ((False, "shortest"), (True, "longest")):
             rows = sorted(zip(*columns), key=lambda row: row[key], reverse=reverse)
@@ -195,7 +196,8 @@ def step_us_behind(replays, fact, reading):
 def is_confirmed(replays, tps, reading):
     """Do both schedulers' throughputs fit this time per step? Or is it round, and one of them fits?"""
     fitting = {fact.static for fact in tps if fact.fits(replays, reading)}
-    return len(fitting) == 2 or digits(reading.step_us) < 3 and len(fitting) == 1
+    is_round = digits(reading.step_us) < 3 or reading.step_us % 500 == 0
+    return len(fitting) == 2 or is_round and len(fitting) == 1
 
 
 def digits(step_us):
@@ -231,7 +233,8 @@ def wrong_fact(lab, fact, right, likely):
     exact = fact.values(replays, best)[""]
     if decimals and fact.number.agrees(exact):
         likely = TOO_COARSE
-    likely = likely or single(lab, fact, best) or other_total(lab, fact, right) or mixed(replays, fact, best, right) or UNKNOWN
+    likely = likely or single(lab, fact, best) or other_total(lab, fact, right)
+    likely = likely or mixed(replays, fact, best, right) or UNKNOWN
     expected = f"{float(exact):.{decimals}f}"
     if fact.quantity != "steps" or best != Reading():
         expected += f" ({best})"
@@ -239,7 +242,7 @@ def wrong_fact(lab, fact, right, likely):
         expected += f", or {float(replays.tps(fact.static, SLOTS, Reading(prefill=FREE))):.2f} (without prefill)"
     rule = RULES[fact.static]
     if fact.quantity == "tps":
-        rule = "output tokens / the last finish; steps 1 to 4 all count the same cost of a step"
+        rule = "output tokens / the last finish; tasks 1 to 4 all count the same cost of a step"
     if fact.quantity == "util":
         rule = f"output tokens / ({SLOTS} slots x total_steps)"
         rule += "; static batching stays below 0.7" * (fact.static and exact < MOST_STATIC_UTIL)
@@ -287,7 +290,7 @@ def other_total(lab, fact, right):
     if len(numbers) < 3 or any(other.file == file for other in right):
         return ""
     told = numbers["total_steps"].value * numbers["slot_util"].value * SLOTS
-    if abs(told - lab.replays.tokens) < told / 50 or fact.number.text not in [number.text for number in numbers.values()]:
+    if abs(told - lab.replays.tokens) < told / 50 or all(fact.number.text != one.text for one in numbers.values()):
         return ""
     return (f"{SCHEDULER[fact.static]} ran on other requests: {file} tells {float(told):,.0f} output tokens "
             f"(total_steps x {SLOTS} x slot_util), the list has {lab.replays.tokens:,}")
@@ -353,20 +356,20 @@ def grade_maxseqs(lab):
     least = min(right, replays.remember(key, replay, replays.requests, reading, MAX_NUM_SEQS, False, arrivals).peak)
     rule = f"peak_running is the largest number of sequences in one iteration; it is at most {MAX_NUM_SEQS}"
     if limit.value != MAX_NUM_SEQS:
-        likely = "the batch size of steps 1 to 4" if limit.value == SLOTS else "another limit was given"
-        rule = f"step 5 runs with a limit of {MAX_NUM_SEQS}"
+        likely = "the batch size of tasks 1 to 4" if limit.value == SLOTS else "another limit was given"
+        rule = f"task 5 runs with a limit of {MAX_NUM_SEQS}"
         lab.wrong(name, "max_num_seqs", limit.text, str(MAX_NUM_SEQS), rule, likely)
     elif peak.value > right:
         likely = "sequences are admitted beyond the free slots, or waiting ones were counted"
         lab.wrong(name, "peak_running", peak.text, f"{right} at most", rule, likely)
     elif peak.value < least:
         likely = "not the largest number, but that of another moment, such as the end"
-        expected = f"{right}, with all requests there at the start; a run with 5 arrivals per second has {least} or more"
+        expected = f"{right}, with all requests there at the start; with 5 arrivals per second {least} or more"
         lab.wrong(name, "peak_running", peak.text, expected, rule, likely)
     elif peak.value < right:
         lab.say(name, "peak_running is that of a run with arrivals")
-        lab.note(name, f"peak_running={peak.text} never reached the limit. With arrivals it need not; with all requests "
-                 f"there at the start it is {right}. If yours were, count before the finished ones leave")
+        lab.note(name, f"peak_running={peak.text} never reached the limit. With arrivals it need not; with all "
+                 f"requests there at the start it is {right}. If yours were, count before the finished ones leave")
     else:
         lab.say(name, "the limit is reached")
 
@@ -378,15 +381,16 @@ def grade_costs(lab):
     prefill = Fraction(PREFILL_US_PER_TOKEN * sum(replays.prompts), 1000)
     decode = Fraction(STEP_US * replays.tokens, 1000)
     batched = Fraction(STEP_US * replays.run(False, SLOTS).passes, 1000)
-    shared, swap = "batching shares the decode passes; step 7 asks for each request alone", "prefill and decode are swapped"
+    shared = "batching shares the decode passes; task 7 asks for each request alone"
+    swap, other = "prefill and decode are swapped", "other requests than REQUESTS, or other costs"
     parts = [one for one in replays.remember("mistakes", mistakes, replays) if one.requests and not one.tokens]
     of_prompts = [(Fraction(PREFILL_US_PER_TOKEN * sum(one.requests[0]), 1000), one.words) for one in parts]
     of_outputs = [(Fraction(STEP_US * sum(one.requests[1]), 1000), one.words) for one in parts]
     share, rule = decode / (prefill + decode), "prefill_ms = prompt_tokens * 0.05, decode_ms = output_tokens * 8.0"
     for key, exact, told, planted in (
         ("total_prefill_ms", prefill, f"each request served alone: {rule}", [
-            (decode, swap), *other_units(prefill), (160 * prefill, "prompt tokens were given the cost of output tokens"),
-            (prefill / replays.n, "a mean"), *of_prompts]),
+            (decode, swap), *other_units(prefill), (prefill / replays.n, "a mean"), *of_prompts,
+            (160 * prefill, "prompt tokens were given the cost of output tokens")]),
         ("total_decode_ms", decode, f"each request served alone: {rule}", [
             (prefill, swap), (batched, shared), *other_units(decode), (decode / replays.n, "a mean"), *of_outputs]),
         ("decode_share", share, "decode_share = total_decode_ms / (total_prefill_ms + total_decode_ms)", [
@@ -394,4 +398,4 @@ def grade_costs(lab):
             (decode / prefill, "decode / prefill, not decode / (prefill + decode)"),
             (batched / (prefill + batched), shared)]),
     ):
-        lab.require(name, key, lab.values[name][key], exact, told, planted, "other requests than REQUESTS, or other costs")
+        lab.require(name, key, lab.values[name][key], exact, told, planted, other)

@@ -1,4 +1,4 @@
-"""Is step 8 right? tune.txt.
+"""Is task 8 right? tune.txt.
 
 The exercise does not say how the clients behave, what their first token waits for, nor how far to search. Each
 Tuning is one answer; one of them must explain max_concurrency together with the throughput beside it.
@@ -59,7 +59,7 @@ def tunings(choice, statistics=PERCENTILES):
 
 
 class Scan:
-    """The replays of step 8; each is made when it is asked for, and once."""
+    """The replays of task 8; each is made when it is asked for, and once."""
 
     def __init__(self, lab):
         self.replays, self.remember = lab.replays, lab.replays.remember
@@ -132,7 +132,7 @@ def grade_tuning(lab):
         return
     target, given, tps = lab.values[NAME].values()
     otherwise = "another target was given, or the TTFT reached was written"
-    rule = f"step 8 runs with a target of {TARGET_MS} ms"
+    rule = f"task 8 runs with a target of {TARGET_MS} ms"
     lab.require(NAME, "target_ttft_ms", target, TARGET_MS, rule, other_units(Fraction(TARGET_MS)), otherwise)
     scan, n = Scan(lab), int(min(given.value, 10**9))
     shown = [tuning for tuning in tunings(scan.readings) if scan.counted(n, tuning, tps) is not None]
@@ -141,7 +141,7 @@ def grade_tuning(lab):
         how = scan.counted(n, right, tps)
         lab.say(NAME, f"{right}; the throughput counts: {how}" if how not in ("", str(right.reading)) else f"{right}")
         if n < scan.answer(right):
-            reason = "the limit of step 5" if n == MAX_NUM_SEQS else "where the search ended"
+            reason = "the limit of task 5" if n == MAX_NUM_SEQS else "where the search ended"
             lab.note(NAME, f"max_concurrency={n} is {reason}; without it, {scan.answer(right)} meets the target")
         return
     choice = [lab.reading, *(lab.reading._replace(kind=INSIDE, prefill=one, costs_step=False) for one in PREFILLS)]
@@ -183,7 +183,7 @@ def misjudged(scan, n, tuning):
     if scan.meets(n, tuning):
         return f"{answer + 1}, a smaller concurrency, misses: bisection, or the last that meets, jumps over it"
     if n == MAX_NUM_SEQS:
-        return f"{n} is the limit of step 5; the target allows less"
+        return f"{n} is the limit of task 5; the target allows less"
     if tuning.reading.prefill == SERIAL:
         return "TTFT left something out: it holds the prefill of all admitted in its iteration, the first burst too"
     return f"{answer + 1} misses the target already"

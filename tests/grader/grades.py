@@ -25,7 +25,7 @@ FILES = [name for name, artifact in ARTIFACTS.items() if artifact.required]
 
 
 def check(lab):
-    """Fill in what the Lab says. Steps 1 to 4 come first: the others ask what a step costs there."""
+    """Fill in what the Lab says. Tasks 1 to 4 come first: the others ask what a step costs there."""
     grade_throughputs(lab)
     grade_speedup(lab)
     grade_maxseqs(lab)

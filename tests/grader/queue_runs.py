@@ -1,4 +1,4 @@
-"""Which waits and which queue does a solution of step 6 find? Permitted servers on plausible arrivals.
+"""Which waits and which queue does a solution of task 6 find? Permitted servers on plausible arrivals.
 
     Server(Reading(), 32)                            who serves: a reading with so many slots
     runs_of(replays, server, POISSON, draws, 40)     the Runs of these draws at 40 requests per second
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from readings import INSIDE, PREFILLS, Reading, interpolated, nearest_rank, next_rank, replay
 
 RATES = (5, 10, 20, 40)
-SLOTS_PERMITTED = (32, 16)  # the limit of step 5, or the batch size of steps 1 to 4: step 6 names none
+SLOTS_PERMITTED = (32, 16)  # the limit of task 5, or the batch size of tasks 1 to 4: task 6 names none
 EVEN, POISSON = "evenly spaced arrivals", "Poisson arrivals"
 POOLED = tuple((seed, False) for seed in range(20))  # draws of random.Random(seed)
 SEEDS = (*range(10), 42, 77, 99, 100, 123, 1234, 12345, 1337, 2024, 2025, 2026)
@@ -78,7 +78,8 @@ def waits_of(runs):
         for percent in (99, 95, 90):
             words = {name: name.replace("99", str(percent)) for name in P99S}
             found |= {(end, words[name]): float(percentile(ms, percent)) for name, percentile in P99S.items()}
-        found |= {(end, "median"): float(interpolated(ms, 50)), (end, "mean"): sum(ms) / len(ms), (end, "maximum"): ms[-1]}
+        middle = float(interpolated(ms, 50))
+        found |= {(end, "mean"): sum(ms) / len(ms), (end, "median"): middle, (end, "maximum"): ms[-1]}
     return found
 
 

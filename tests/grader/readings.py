@@ -118,7 +118,8 @@ def replay(requests, reading, slots, static=False, arrivals=None):
         now, passes = now + jump * step_us, passes + jump
         while running and running[0] <= passes:
             heappop(running)
-    return Run(passes, groups * own, now, idle, step_us * sum(outputs), peak, arrivals, starts, prefilled, together, firsts)
+    held = step_us * sum(outputs)
+    return Run(passes, groups * own, now, idle, held, peak, arrivals, starts, prefilled, together, firsts)
 
 
 def prefill_ends(prompts, prefill, now):
@@ -188,9 +189,8 @@ class Replays:
         key = (static, slots, reading, requests and tuple(map(tuple, requests)))
         return self.remember(key, replay, requests or self.requests, reading, slots, static)
 
-    def tps(self, static, slots, reading=Reading(), requests=None):
-        tokens = sum(requests[1]) if requests else self.tokens
-        return per_second(tokens, self.run(static, slots, reading, requests).span)
+    def tps(self, static, slots, reading=Reading()):
+        return per_second(self.tokens, self.run(static, slots, reading).span)
 
 
 def per_second(count, span_us):

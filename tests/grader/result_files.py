@@ -96,7 +96,7 @@ def pairs_of(text, columns):
     further = ", ".join(shown(key) for key in list(found)[:9] if key not in columns)
     for key in columns:
         if key not in found:
-            likely = f"a misspelt key (found {further})" if further else "the line was cut short, or it is another step's"
+            likely = f"a misspelt key (found {further})" if further else "the line was cut short"
             raise Defect(f"key {key}", "the key is missing", form, likely)
     notes = [f"further keys, not looked at: {further}"] if further else []
     return {key: found[key] for key in columns}, notes
