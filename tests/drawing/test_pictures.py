@@ -357,7 +357,7 @@ def test_plan():
     assert [strip.value(at) for at, _ in marks(ticks["good edges"])] == pytest.approx([2.5, 2.75], abs=0.01)
     assert title(text) == "One server carries 2.5 requests/s, 1.2 times today's; p99 TTFT decides"
     assert {"how far each of 4 replays goes", "answer 2.5", "today", "capacity", "200 ms", "8", "16"} <= set(words(text))
-    assert notes(text) == "With max_num_seqs 16; at the lines: max_num_seqs 2.1 if every step takes 10 % longer " \
+    assert notes(text) == "With max_num_seqs 16; at the lines: max_num_seqs 2.1 if the server is 10 % slower " \
         "Replays are stopped: 3 by TTFT, 1 by TPOT"
 
 
@@ -367,7 +367,7 @@ def test_plan_without_an_answer():
     assert title(text) == "Every load tried meets p99 TTFT 200 ms" and "answer" not in panel_of(text, "latency")[2]
     assert not any("requests/s" in line for line in words(text))
     text = pictures.draw_plan(Shown("p99 TTFT", 200, LIMITS, ("8", 2.0, 150.0)))
-    assert "Nothing if every step takes 10 % longer" in notes(text)
+    assert "Nothing if the server is 10 % slower" in notes(text)
     text = pictures.draw_plan(Shown("p99 TTFT", 5, {}))
     assert title(text) == "No load meets p99 TTFT 5 ms" and notes(text) == "Target: p99 TTFT 5 ms"
 
