@@ -208,10 +208,10 @@ def burst_answer(plan):
     if burst:
         times, seconds = plan.asked.burst
         share, name = burst.measures.share(plan.problem.targets)
+        value = f": {plan.percentile} {title(name)} {digits(getattr(burst.measures, name))} ms" if name else ""
         empty = f"is gone {burst.empty_s:.0f} s" if burst.empty_s is not None else f"is not gone {AFTER * seconds:g} s"
-        yield f"Burst: {times:g} times {three_digits(burst.rps)} requests/s for {seconds:g} s. The targets " \
-              f"{'hold' if share <= 1 else 'do not hold'}: {plan.percentile} {title(name)} " \
-              f"{digits(getattr(burst.measures, name))} ms of the requests that come in it. The queue {empty} after it."
+        yield f"Burst: {times:g} times {three_digits(burst.rps)} requests/s for {seconds:g} s. For its requests the " \
+              f"targets {'hold' if share <= 1 else 'do not hold'}{value}. The queue {empty} after it."
     elif plan.asked.burst:
         yield "Burst: it has too many requests to be simulated, or there is no load to begin with."
 

@@ -247,7 +247,7 @@ def test_a_recording_that_cannot_bear_the_question(planned, tmp_path):
 
 def test_a_burst_and_hours_in_words(planned, tmp_path):
     said = planned("--times", 3, "--for", 2, "--max-num-seqs", 1, "--target-ttft-ms", 60, requests=UNEVEN)
-    assert re.search(r"Burst: 3 times \S+ requests/s for 2 s. The targets do not hold: p99 TTFT [\d,.]+ ms", said)
+    assert re.search(r"Burst: 3 times \S+ requests/s for 2 s. For its requests the targets do not hold: p99 TTFT [\d,.]+ ms", said)
     assert pairs_of(tmp_path)["burst_meets"] == "false" and "burst_empty_s" in pairs_of(tmp_path)
     for hours in (1, 3):
         slow = records([20] * 200, [3] * 200, [hours * 20_000 * i for i in range(200)])

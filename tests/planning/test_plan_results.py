@@ -106,8 +106,11 @@ def test_servers_hours_and_a_burst_in_pairs_and_words():
     said = " ".join(sentences(plan(MORE, asked=asked)))
     for words in ("4, of which 1 may be down, for 30 requests/s, ", "If they are 10 % slower: no number is enough.",
                   "Hour by hour, 2 to 3 servers: 5 server-hours in 2 hours. A fixed number takes 6", "at most 17 %.",
-                  "do not hold: p99 TTFT 250 ms of the requests that", "The queue is not gone 3000 s after it."):
+                  "the targets do not hold: p99 TTFT 250 ms.", "The queue is not gone 3000 s after it."):
         assert words in said
+    single = MORE._replace(burst=Burst(7.0, AT._replace(tpot_ms=None), 2.0))
+    assert "its requests the targets hold. The queue is gone 2 s after it." in \
+        " ".join(sentences(plan(single, Targets(99, INF, 50), asked=asked)))
     none = plan(GOOD, asked=asked)
     assert fields_of(none)["replicas"] == "none"
     assert "Servers: no number is accepted for 30 " in " ".join(sentences(none))

@@ -296,5 +296,6 @@ def test_a_burst_worked_by_hand():
     assert burst.measures.ttft_ms == pytest.approx(350, abs=15) and not burst.measures.meets(steady.targets)
     calm = after_burst(steady, ONE, 20.0, 3, 1)
     assert calm.empty_s == 0 and calm.measures.ttft_ms == 9
+    assert after_burst(steady, ONE, 0.1, 3, 1).measures.ttft_ms == 9, "one request comes at least"
     assert after_burst(steady, ONE, 100.0, 3, 40).empty_s is None, "400 s do not suffice for 7,600 at 11 a second"
     assert after_burst(steady, ONE, 50.0, 3, 9_999) is None, "too many requests"
