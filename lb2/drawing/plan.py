@@ -23,7 +23,7 @@ class Shown(NamedTuple):
     target_ms: float
     limits: dict  # {"32": [(rps, ms of the trace), ...]}, in order of load
     answer: tuple = None  # ("32", rps, ms of the trace there); None: there is no answer
-    slower_rps: float = None  # the answer if every step takes 10 % longer; None: none
+    slower_rps: float = None  # the answer if the server is 10 % slower; None: none
     edges: list = ()  # how far each replay meets the targets, in rps
     bound: dict = {}  # {"TTFT": 19, "TPOT": 1}: how many replays each is the first to stop
     today_rps: float = None  # None: the trace has no rate
@@ -51,7 +51,7 @@ def notes_of(shown):
     slower = rate(shown.slower_rps) if shown.slower_rps else "Nothing"
     limits = "; at the lines: max_num_seqs" if len(shown.limits) > 1 else ""
     stops = ", ".join(f"{times} by {name}" for name, times in shown.bound.items())
-    return [f"With max_num_seqs {shown.answer[0]}{limits}", f"{slower} if every step takes 10 % longer",
+    return [f"With max_num_seqs {shown.answer[0]}{limits}", f"{slower} if the server is 10 % slower",
             *([f"Replays are stopped: {stops}"] if stops else [])]
 
 

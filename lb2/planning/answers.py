@@ -39,7 +39,6 @@ class Answers(NamedTuple):
     feasible: bool
     tried: tuple = ()  # Found of each setup, without replays; its trace is None if its capacity is too low to win
     alike: tuple = ()  # limits that change nothing from the smallest of them on
-    most_running: int = 0  # sequences at once, at the trace's edge with the largest limit
     open: Found = None
     at_answer: Measures = None  # the trace at the answer of the open loop
     closed: Found = None
@@ -57,7 +56,7 @@ def answers(problem, asked, processes):
     if not each.meets(problem.targets):
         check = checked(problem, asked.run, largest) if asked.run else None
         return Answers(each, False, check=check)
-    tried, alike, running = setups_tried(problem, asked.setups, processes)
+    tried, alike = setups_tried(problem, asked.setups, processes)
     searched = [one for one in tried if one.trace]
     chosen = max(searched, key=lambda one: (one.trace.load or 0, -one.setup.max_num_seqs,
                                             -one.setup.server.max_num_batched_tokens))
@@ -70,7 +69,7 @@ def answers(problem, asked, processes):
     answer = one.answer()
     jobs = [*replay_jobs(problem, many), *([(measures_at, problem, one.setup, answer)] if answer else [])]
     *replays, last = [*done(jobs, processes), *([] if answer else [None])]
-    found = Answers(each, True, tuple(tried), alike, running, one, last, many._replace(replays=replays),
+    found = Answers(each, True, tuple(tried), alike, one, last, many._replace(replays=replays),
                     check=results[-1] if asked.run else None)
     return more_answers(problem, asked, found, processes)
 
@@ -121,7 +120,7 @@ def measures_at(problem, setup, load):
 
 
 def setups_tried(problem, setups, processes):
-    """([Found of each setup without replays], limits that are alike, the most sequences that ran at once)."""
+    """([Found of each setup, without replays], limits that are alike: never more ran than the smallest allows)."""
     capacities = dict(zip(setups, done([(capacity_of, problem, setup) for setup in setups], processes)))
     most = max(setup.max_num_seqs for setup in setups)
     first = [setup for setup in setups if setup.max_num_seqs == most]
@@ -135,7 +134,7 @@ def setups_tried(problem, setups, processes):
     jobs = [(stream_edge, problem, setup, capacities[setup], best or None, None) for setup in others]
     edges |= dict(zip(others, done(jobs, processes)))
     return [Found(setup, capacities[setup], edges.get(setup)) for setup in setups
-            if setup.max_num_seqs not in alike[1:]], alike, running
+            if setup.max_num_seqs not in alike[1:]], alike
 
 
 def most_running(edge):

@@ -83,7 +83,7 @@ class Burst(NamedTuple):
 def after_burst(problem, setup, rps, times, seconds):
     """The Burst of a setup; None if it has more requests than can be simulated."""
     before = max(LONG, WAVES * setup.max_num_seqs)
-    inside = round(rps * times * seconds)
+    inside = max(1, round(rps * times * seconds))
     rows = before + inside + max(before, round(AFTER * rps * seconds))
     if rows > MOST_ROWS:
         return None

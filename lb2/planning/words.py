@@ -155,15 +155,15 @@ def no_load(plan, one):
 
 def setups_answer(plan):
     """One sentence for all setups that were tried, if there are several."""
-    tried, alike = plan.found.tried, plan.found.alike
-    if len(tried) > 1:
-        edges = [f"at most {three_digits(one.capacity_rps)}" if one.trace is None else
-                 three_digits(one.trace.load) if one.trace.load else "none" for one in tried]
-        parts = [f"{named(plan, one.setup).removeprefix('max_num_seqs ')}: {edge}" for one, edge in zip(tried, edges)]
+    parts = []
+    for one in plan.found.tried:
+        name = named(plan, one.setup).removeprefix("max_num_seqs ")
+        alike = plan.found.alike[1:] if one.setup.max_num_seqs in plan.found.alike else ()
+        edge = f"at most {three_digits(one.capacity_rps)}" if one.trace is None else \
+            three_digits(one.trace.load) if one.trace.load else "none"
+        parts.append(f"{' = '.join([name, *map(str, alike)])}: {edge}")
+    if len(parts) > 1 or len(plan.found.alike) > 1:
         yield f"The edge of the trace itself, requests/s by max_num_seqs: {'; '.join(parts)}."
-    if len(alike) > 1:
-        yield f"{', '.join(map(str, alike[:-1]))} and {alike[-1]} are alike: never more than " \
-              f"{plan.found.most_running} ran at once."
 
 
 def closed_answer(plan, one):
@@ -174,8 +174,8 @@ def closed_answer(plan, one):
         return f"Closed loop: no edge found up to {rate(one.setup.closed_to, one)}, the most tried, {limit}."
     slower = one.answer(slower=True) or "none"
     return f"Closed loop: {rate(one.answer(), one)} with {limit}, {slower} if the server is 10 % slower. " \
-           f"{binding(plan, one)} Each client's first request is left out: all of them come at once. (tune.py counts " \
-           "them, as its exercise asks: another number.)"
+           f"{binding(plan, one)} (All first requests come at once and are left out; tune.py counts them, as its " \
+           "exercise asks.)"
 
 
 def servers_answer(plan):
@@ -208,10 +208,10 @@ def burst_answer(plan):
     if burst:
         times, seconds = plan.asked.burst
         share, name = burst.measures.share(plan.problem.targets)
+        value = f": {plan.percentile} {title(name)} {digits(getattr(burst.measures, name))} ms" if name else ""
         empty = f"is gone {burst.empty_s:.0f} s" if burst.empty_s is not None else f"is not gone {AFTER * seconds:g} s"
-        yield f"Burst: {times:g} times {three_digits(burst.rps)} requests/s for {seconds:g} s. The targets " \
-              f"{'hold' if share <= 1 else 'do not hold'}: {plan.percentile} {title(name)} " \
-              f"{digits(getattr(burst.measures, name))} ms of the requests that come in it. The queue {empty} after it."
+        yield f"Burst: {times:g} times {three_digits(burst.rps)} requests/s for {seconds:g} s. For its requests the " \
+              f"targets {'hold' if share <= 1 else 'do not hold'}{value}. The queue {empty} after it."
     elif plan.asked.burst:
         yield "Burst: it has too many requests to be simulated, or there is no load to begin with."
 
@@ -236,7 +236,7 @@ def rests_on(plan):
         yield f"This file is a measured run. Measured at its own {load}, and in the middle 18 of 20 replays: " \
               f"{'; '.join(parts) or 'nothing that has a target'}."
     if plan.costs_name is None:
-        yield "Made-up costs: the lab's, 0.05 ms a prompt token and 8 ms a step. They are no server's: give --costs."
+        yield "Made-up costs, 0.05 ms a prompt token and 8 ms a step, that are no server's: give --costs."
     if plan.asked.setups[0].server.kv_blocks == UNLIMITED:
         yield "Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is short is slower."
     sequences, prompt = plan.measured_to

@@ -39,7 +39,7 @@ def found(load, setup=EIGHT, slower=0.9, over=OVER, highest=False):
 
 
 NONE = Found(EIGHT, 50.0, Edge(None, None, {0.5: OVER}, False), [Edge(None, None, {0.5: OVER}, False)] * REPLAYS)
-GOOD = Answers(AT, True, (found(10.0)._replace(replays=()), Found(SIXTEEN, 9.5, None)), (), 12, found(10.0), AT,
+GOOD = Answers(AT, True, (found(10.0)._replace(replays=()), Found(SIXTEEN, 9.5, None)), (), found(10.0), AT,
                found(6, CLOSED))
 
 
@@ -106,8 +106,11 @@ def test_servers_hours_and_a_burst_in_pairs_and_words():
     said = " ".join(sentences(plan(MORE, asked=asked)))
     for words in ("4, of which 1 may be down, for 30 requests/s, ", "If they are 10 % slower: no number is enough.",
                   "Hour by hour, 2 to 3 servers: 5 server-hours in 2 hours. A fixed number takes 6", "at most 17 %.",
-                  "do not hold: p99 TTFT 250 ms of the requests that", "The queue is not gone 3000 s after it."):
+                  "the targets do not hold: p99 TTFT 250 ms.", "The queue is not gone 3000 s after it."):
         assert words in said
+    single = MORE._replace(burst=Burst(7.0, AT._replace(tpot_ms=None), 2.0))
+    assert "its requests the targets hold. The queue is gone 2 s after it." in \
+        " ".join(sentences(plan(single, Targets(99, INF, 50), asked=asked)))
     none = plan(GOOD, asked=asked)
     assert fields_of(none)["replicas"] == "none"
     assert "Servers: no number is accepted for 30 " in " ".join(sentences(none))
@@ -162,7 +165,7 @@ def test_the_answers_come_first_and_nothing_else_is_said_of_a_firm_plan():
 @pytest.mark.parametrize("answers, words", [
     (GOOD._replace(open=found(10.0, slower=0.7)), "30 % less. The headroom falls off a cliff."),
     (GOOD._replace(open=found(10.0, slower=None)), "0 requests/s, 100 % less. The headroom falls off a cliff."),
-    (GOOD._replace(alike=(16, 32, 64)), "16, 32 and 64 are alike: never more than 12 ran at once."),
+    (GOOD._replace(alike=(16, 32, 64)), "8: 10; 16 = 32 = 64: at most 9.5."),
     (GOOD._replace(closed=NONE), "Closed loop: no number of clients is accepted."),
     (GOOD._replace(closed=found(256, CLOSED, highest=True)), "no edge found up to 256 clients, the most tried"),
     (GOOD._replace(open=NONE), "Open loop: no load is accepted. At 0.5 requests/s the p99 TTFT is 250 ms. Its bursts"),
