@@ -232,6 +232,14 @@ def test_what_is_right_of_these_files_as_benchmarks():
     assert bench.starts_s is None and bench.clients == 1 and len(bench.ttfts_s) == 20
     bench, = load_benches(PUBLIC / "self_timed_cap" / "run.json")
     assert not bench.closed and bench.starts_s[-1] == pytest.approx(14.36, abs=0.01) and bench.oddities == []
+    bench, = load_benches(PUBLIC / "sglang_cache_report" / "gsp.jsonl")
+    assert (sum(bench.cached_tokens), sum(bench.prompt_tokens)) == (39936, 51354)
+    bench, = load_benches(PUBLIC / "vllm_spec_decode" / "sd.json")
+    assert (bench.accepted, bench.cached_tokens, bench.starts_s[-1]) == (2.5, None, pytest.approx(10.47, abs=0.01))
+    bench, = load_benches(PUBLIC / "aiperf_warmup_rows" / "profile_export.jsonl")
+    assert (len(bench.ttfts_s), bench.failed, bench.starts_s[-1]) == (28, 7, pytest.approx(5.94, abs=0.01))
+    with pytest.raises(BadInput, match="there are no times of tokens in it .aiperf.: run the benchmark with --streaming"):
+        load_benches(PUBLIC / "aiperf_not_streaming" / "profile_export.jsonl")
     for name in ("append.json", "sglang.jsonl"):
         assert [bench.clients for bench in load_benches(PUBLIC / "several_results_in_one_file" / name)] == [1, 4]
 
