@@ -97,7 +97,7 @@ def bench_of(path, name, found, run):
         oddities.append(f"{lumped} of {counted(len(outputs), 'request')} have other than output - 1 gaps: "
                         "their tokens did not come one at a time.")
     return Bench(name, prompts, outputs, starts_s, ttfts_s, itls_s, duration_s, clients, clients is not None, limit,
-                 len(rows.left_out), oddities, cached if any(cached) else None, accepted_in(run))
+                 sum(why == "failed" for _, why in rows.left_out), oddities, cached if any(cached) else None, accepted_in(run))
 
 
 def accepted_in(run):
