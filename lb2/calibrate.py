@@ -32,11 +32,12 @@ costs are those with which the engine comes nearest to their TTFT, TPOT and thro
 from pathlib import Path
 
 from common import BadInput, count, run, save, say
-from running.options import options, parser_of
+from running.options import add_columns, options, parser_of
 from files.costs import Server, costs_line, parsed
 from calibration.gaps import BUDGET
 from calibration.loads import load_of_point
-from calibration.ways import found_in
+from calibration.ways import found_in, found_in_logs
+from files.inputs import refuse_twins
 
 
 def parser():
@@ -50,6 +51,7 @@ def parser():
     parser.add_argument("--max-num-seqs", type=count, metavar="N", help="the server's, written for plan and measured")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
                         help="size of the server's KV cache, as vLLM logs it; written for plan and measured")
+    add_columns(parser)
     return parser
 
 
@@ -58,7 +60,10 @@ def main():
     if not args.benches and not args.point:
         raise BadInput("give results of a benchmark, or --point two times or more")
     told = Server(None, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)
-    found = found_in(args.benches, told, list(map(load_of_point, args.point)))
+    refuse_twins(args.benches)
+    points = list(map(load_of_point, args.point))
+    found = (found_in_logs(args.benches, args.columns, told, points) if args.columns else
+             found_in(args.benches, told, points))
     text = costs_line(found.costs, found.server)
     parsed("costs.txt", text)  # what is written can be read
     save(args.out, {"costs.txt": text})

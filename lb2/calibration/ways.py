@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from files.benchmarks import load_benches
 from files.costs import Costs, Server
+from files.source_table import named
 from calibration.gaps import BUDGET, calibrated
-from calibration.loads import is_summary, load_summaries
+from calibration.loads import is_summary, load_of_bench, load_summaries
 from calibration.search import MAX_NUM_SEQS, fitted
 from calibration.words import most_sequences, said, said_of_summaries
 
@@ -53,3 +54,13 @@ def with_limits(told):
     """The Server with limits to play: vLLM's defaults where nothing else is known."""
     return told._replace(max_num_seqs=told.max_num_seqs or MAX_NUM_SEQS,
                          max_num_batched_tokens=told.max_num_batched_tokens or BUDGET)
+
+
+def found_in_logs(paths, columns, told=Server(), points=()):
+    """The Found of logs whose columns the user names: by the gaps in them, or else by TTFTs and latencies."""
+    benches, gaps = [bench for path in paths for bench in load_benches(path, columns, means=True)], named(columns).gaps
+    if gaps and not points:
+        return found_by_gaps(benches, told)
+    loads = [load_of_bench(bench) for bench in benches]
+    return found_in([], told, [*points, *(load._replace(figures={
+        name: figure for name, figure in load.figures.items() if gaps or "itl" not in name}) for load in loads)])

@@ -96,8 +96,9 @@ def bench_of(path, name, found, run):
     if lumped:
         oddities.append(f"{lumped} of {counted(len(outputs), 'request')} have other than output - 1 gaps: "
                         "their tokens did not come one at a time.")
+    failed = sum(why == "failed" for _, why in rows.left_out)
     return Bench(name, prompts, outputs, starts_s, ttfts_s, itls_s, duration_s, clients, clients is not None, limit,
-                 len(rows.left_out), oddities, cached if any(cached) else None, accepted_in(run))
+                 failed, oddities, cached if any(cached) else None, accepted_in(run))
 
 
 def accepted_in(run):

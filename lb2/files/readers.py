@@ -309,13 +309,13 @@ def times_of(rows, where, source, values):
     types = set(map(type, values))
     if types == {type(None)}:
         return values
-    if types <= {int, float} and rows.forms <= {"number"} and is_number(sum(values)):
-        rows.forms.add("number")
-        return values
     try:
+        if types <= {int, float} and rows.forms <= {"number"} and is_number(sum(values)):
+            rows.forms.add("number")
+            return values
         if types == {str} and rows.forms <= {"date", "zone"}:
             return nanoseconds(rows, values)
-    except ValueError:
+    except (ValueError, OverflowError):  # no date; or 10**400, which no float can hold
         pass
     return [None if value in (None, "") else time_of(rows, lambda: where(i), source, value)
             for i, value in enumerate(values)]

@@ -99,8 +99,9 @@ def rows_in(where, source, run, measured=False):
     if not rows.forms:
         return rows._replace(times=[])
     if None in rows.times and not source.session:
-        raise BadInput(f"{where}: request {rows.times.index(None)}: {source.arrival}: expected a time, as others have, "
-                       "found null or nothing")
+        at = rows.times.index(None)
+        at += sum(before <= at for before, _ in rows.left_out)
+        raise BadInput(f"{place(at)}: {source.arrival}: expected a time, as others have, found null or nothing")
     return rows
 
 

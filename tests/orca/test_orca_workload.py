@@ -80,14 +80,14 @@ def test_a_fresh_workload_is_the_seed_s_on_every_python():
 @pytest.mark.parametrize(
     "second, says",
     [
-        ({"prompt_tokens": 3, "output_tokens": 3}, "gap, the seconds since the arrival before, is missing, found {"),
+        ({"prompt_tokens": 3, "output_tokens": 3}, "gap: expected a time, as others have, found null"),
         ({"gap": -1, "prompt_tokens": 3, "output_tokens": 3}, "gap: expected seconds from 0 to 1,000,000,000, found -"),
         ({"gap": float("nan"), "prompt_tokens": 3, "output_tokens": 3}, "found NaN"),
         ({"gap": float("inf"), "prompt_tokens": 3, "output_tokens": 3}, "found Infinity"),
         ({"gap": True, "prompt_tokens": 3, "output_tokens": 3}, "found true"),
         ({"gap": "1", "prompt_tokens": 3, "output_tokens": 3}, 'found "1"'),
         ({"gap": 10**400, "prompt_tokens": 3, "output_tokens": 3}, "found 1000"),
-        ({"gap": 1, "prompt_tokens": 3}, "record 1: output_tokens is missing"),
+        ({"gap": 1, "prompt_tokens": 3}, "record 1: output_tokens: expected a whole number"),
         ({"gap": 1, "prompt_tokens": 0, "output_tokens": 3}, "record 1: prompt_tokens: expected a whole number"),
         ({"gap": 1, "prompt_tokens": 2000, "output_tokens": 49}, "record 1: prompt_tokens + output_tokens: expected "
          "at most 2048, the model's longest sequence, found 2049"),

@@ -1,13 +1,12 @@
 """Results of benchmarks: each refusal from both sides, each oddity, and how a closed loop is told."""
 
 import json
-import math
 
 import pytest
-from files.arrivals import closed_loop_clients, is_number, limits_of, most_under_way
+from files.arrivals import closed_loop_clients, most_under_way
 from common import BadInput
 from files.benchmarks import bench_name, load_benches
-from files.readers import column_at, latency_of
+from files.readers import latency_of
 
 INF = float("inf")
 
@@ -21,7 +20,7 @@ def measured(**fields):
 
 def benches(tmp_path, *records):
     path = tmp_path / "run.json"
-    path.write_text("\n".join(map(json.dumps, records)))
+    path.write_text("\n".join(record if isinstance(record, str) else json.dumps(record) for record in records))
     return load_benches(path)
 
 
@@ -29,6 +28,59 @@ def perf(start, prompt, output, times):
     """A request of inference-perf: it records the times at which tokens came."""
     response = {"output_tokens": output, "output_token_times": times}
     return {"start_time": start, "info": {"input_tokens": prompt, "response_metrics": response}}
+
+
+def test_a_benchmark_worked_by_hand(tmp_path):
+    bench, = benches(tmp_path, measured())
+    assert bench.name == "run" and bench.prompt_tokens == [7, 9] and bench.output_tokens == [3, 2]
+    assert bench.starts_s == pytest.approx([0, 0.07])
+    assert bench.ttfts_s == [0.05, 0.06] and bench.itls_s == [[0.01, 0.01], [0.01]]
+    assert (bench.duration_s, bench.clients, bench.closed, bench.max_concurrency, bench.failed) == (0.14, 1, True, 1, 0)
+    assert bench.oddities == []
+    swapped = measured(**{key: measured()[key][::-1] for key in ("input_lens", "output_lens", "ttfts", "itls",
+                                                                 "start_times")})
+    assert benches(tmp_path, swapped) == [bench], "in the order in which they were sent"
+    old, = benches(tmp_path, measured(start_times="gone"))
+    assert old.starts_s is None and old.closed and old.ttfts_s == bench.ttfts_s
+    paced, = benches(tmp_path, measured(request_rate=3.5, duration="gone"))
+    assert paced.clients == 1 and paced.closed and paced.duration_s == pytest.approx(0.14)
+    assert paced.oddities == ["The client asked for 3.5 requests/s, and its limit of 1 let fewer through: it was a "
+                              "closed loop."]
+
+
+def test_other_benchmarks(tmp_path):
+    """aiperf's gaps are chunks in ms, inference-perf's are the moments of tokens."""
+    records = [{"metadata": {"request_start_ns": start * 10**9},
+                "metrics": {"input_sequence_length": {"value": 5}, "output_sequence_length": {"value": len(gaps) + 1},
+                            "time_to_first_token": {"value": ttft}, "inter_chunk_latency": {"value": gaps or None}}}
+               for start, ttft, gaps in ((1, 50.0, [10.0, 12.0]), (2, 40, []))]
+    bench, = benches(tmp_path, *records)
+    assert bench.starts_s == [0, 1] and bench.output_tokens == [3, 1]
+    assert bench.ttfts_s == [0.05, 0.04] and bench.itls_s == [[0.01, 0.012], []]
+    assert bench.duration_s == pytest.approx(1.04) and bench.clients is bench.max_concurrency is None
+    bench, = benches(tmp_path, [perf(10.0, 5, 3, [10.25, 10.5, 11.0])])
+    assert bench.ttfts_s == [0.25] and bench.itls_s == [[0.25, 0.5]]
+
+
+@pytest.mark.parametrize("text, says", [
+    (measured(ttfts="gone"), "no list ttfts: was it run with --save-detailed?"),
+    (measured(itls="gone"), "no list itls: was it run with --save-detailed?"),
+    (measured(ttfts=[0.1]), "must be lists of one length"),
+    (measured(ttfts=[None, 0.1]), "expected a TTFT and a list of gaps between tokens, found [null, [0.01, 0.01]]"),
+    (measured(itls=[[0.1, "x"], []]), "expected a TTFT and a list of gaps"),
+    (measured(itls=[[0.1, -0.1], []]), "expected a TTFT and a list of gaps"),
+    (measured(itls=[7, []]), "expected a TTFT and a list of gaps"),
+    (measured(output_lens=[0, 0], completed=0), "no request in it has an output token; 2 failed requests left out"),
+    ({"prompt_tokens": 5, "output_tokens": 3, "request_start_time": 1.0},
+     "it holds only inter_token_latency_ms, a mean for each request (guidellm)"),
+    ("num_prefill_tokens,num_decode_tokens\n2,3\n", "it holds no times of tokens (Vidur). A fit needs"),
+    (perf(10.0, 5, 3, [10.5, "x"]), 'the times at which its tokens came, found [10.0, [10.5, "x"]]'),
+    (perf(None, 5, 3, [10.5]), "expected a start and the times at which its tokens came, found [null, [10.5]]"),
+])
+def test_a_bad_benchmark_is_refused(tmp_path, text, says):
+    with pytest.raises(BadInput) as refused:
+        benches(tmp_path, text)
+    assert says in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 400
 
 
 # --- each bound from both sides -------------------------------------------------------------------
@@ -70,23 +122,6 @@ def test_the_mean_ttft_of_a_run_counts_requests_without_a_token_as_zero(tmp_path
     assert benches(tmp_path, three | {"mean_ttft_ms": 366})
     with pytest.raises(BadInput, match="its ttfts are 0.09964 times"):
         benches(tmp_path, three | {"mean_ttft_ms": 368})
-
-
-@pytest.mark.parametrize("start, times, says", [
-    (10.0, None, "found [10.0, null]"), (10.0, [], "found [10.0, []]"),
-    (10.0, [10.5, "x"], 'found [10.0, [10.5, "x"]]'), (None, [10.5, 11], "found [null, [10.5, 11]]"),
-])
-def test_the_times_of_tokens_and_a_start_are_needed(tmp_path, start, times, says):
-    with pytest.raises(BadInput) as refused:
-        benches(tmp_path, [perf(start, 5, 2, times)])
-    expected = "the request of 5 and 2 tokens at position 0: expected a start and the times at which its tokens came, "
-    assert str(refused.value) == f"{tmp_path / 'run.json'}: {expected}{says}"
-
-
-def test_a_position_counts_the_requests_without_a_token(tmp_path):
-    requests = [perf(1, 5, 0, []), perf(2, 5, 1, [3]), perf(4, 5, 1, [3])]
-    with pytest.raises(BadInput, match="at position 2: expected a TTFT and a list of gaps .*, found .-1, ..."):
-        benches(tmp_path, requests)
 
 
 def test_a_request_of_one_token_needs_no_gaps(tmp_path):
@@ -140,15 +175,6 @@ def test_runs_have_names_and_places(tmp_path):
     assert bench_name("a/b.jsonl.gz") == "b" and bench_name("c.gz.txt") == "c.gz.txt" and bench_name("d.json") == "d"
 
 
-def test_what_a_run_says_of_its_client():
-    said = {"max_concurrency": 1, "request_rate": 0.5, "duration": 1e-9}
-    assert limits_of(said) == (1, 0.5, 1e-9) and limits_of([said]) == limits_of({}) == (None, None, None)
-    assert limits_of({"max_concurrency": 0, "request_rate": "inf", "duration": 0}) == (None, INF, None)
-    assert limits_of({"max_concurrency": 2.0, "request_rate": "2", "duration": -1}) == (None, None, None)
-    assert limits_of({"max_concurrency": True, "request_rate": True, "duration": "1"}) == (None, None, None)
-    assert limits_of({"max_concurrency": "2", "request_rate": 7, "duration": 3}) == (None, 7, 3)
-
-
 # --- a closed loop --------------------------------------------------------------------------------
 
 
@@ -175,11 +201,6 @@ def test_the_corners_of_a_closed_loop():
 # --- values ---------------------------------------------------------------------------------------
 
 
-def test_what_a_number_is():
-    assert all(map(is_number, [0, -1.5, 9.9e299, -9.9e299, 10**299]))
-    assert not any(map(is_number, [True, None, "1", math.nan, INF, -INF, 1e300, -1e300, 10**400, [1]]))
-
-
 @pytest.mark.parametrize("start, end, ttft, gaps, latency", [
     (1, 3.5, None, None, 2.5), (1, 3.5, 9, [9], 2.5), (None, 3.5, 1, [0.5, 2], 3.5), (1, None, 1, [], 1),
     (1, "3", 0.5, [1], 1.5), (1, None, 0, [1], None), (1, None, -1, [1], None), (1, None, "1", [1], None),
@@ -187,9 +208,3 @@ def test_what_a_number_is():
 ])
 def test_a_latency_is_from_the_start_to_the_end_or_the_sum_of_its_parts(start, end, ttft, gaps, latency):
     assert latency_of(start, end, ttft, gaps) == latency
-
-
-def test_a_value_stands_inside_objects_or_under_a_dotted_name():
-    records = [{"a": {"b": 0}}, {"a": {"b": None}}, {"a": 7}, {"c": 1}]
-    assert column_at(records, "a.b") == [0, None, None, None] and column_at(records, "c") == [None, None, None, 1]
-    assert column_at([{"a.b": 5}], "a.b") == [5]
