@@ -340,8 +340,8 @@ LIMITS = {"8": [(1.0, 50.0), (2.0, 150.0), (3.0, 900.0)], "16": [(1.0, 60.0), (2
 
 
 def test_plan():
-    """The line of the answer is cut there; each replay's edge is a tick, vermilion below the answer."""
-    text = pictures.draw_plan(Shown("p99 TTFT", 200, LIMITS, ("16", 2.5, 180.0), 2.1, [0, 2.25, 2.5, 2.75],
+    """The line is cut where it misses the target; of four replays two end at one load, two below the answer."""
+    text = pictures.draw_plan(Shown("p99 TTFT", 200, LIMITS, ("16", 2.5, 180.0), 2.1, [0, 2.25, 2.5, 2.5],
                                     {"TTFT": 3, "TPOT": 1}, 2.0, 3.2))
     x, y, series = panel_of(text, "latency")
     assert_drawn((x, y), points(series["8"]), [("1.0", "50.00"), ("2.0", "150.00"), ("3.0", "900.00")])
@@ -351,12 +351,13 @@ def test_plan():
     assert y.is_at(across(series["target"][0])[1], "200")
     for name, rps in (("today", 2.0), ("capacity", 3.2), ("answer", 2.5)):
         assert x.value(across(series[name][0])[0]) == pytest.approx(rps, abs=0.01)
-    strip, _, ticks = panel_of(text, "replays")
-    assert [strip.value(at) for at, _ in marks(ticks["bad edges"])] == pytest.approx([0, 2.25], abs=0.01)
-    assert [strip.value(at) for at, _ in marks(ticks["good edges"])] == pytest.approx([2.5, 2.75], abs=0.01)
+    x, y, edges = panel_of(text, "replays")
+    drawn = {kind: [(round(x.value(left + 2), 2), round(y.value(top))) for left, top, _, _ in bars(edges[kind])]
+             for kind in ("bad edges", "good edges")}
+    assert drawn == {"bad edges": [(0, 1), (2.25, 1)], "good edges": [(2.5, 2)]}
     assert title(text) == "One server carries 2.5 requests/s, 1.2 times today's; p99 TTFT decides"
     assert {"how far each of 4 replays goes", "answer 2.5", "today", "capacity", "200 ms", "8"} <= set(words(text))
-    assert notes(text) == "With max_num_seqs 16; at the lines: max_num_seqs 2.1 if every step takes 10 % longer " \
+    assert notes(text) == "With max_num_seqs 16; at the lines: max_num_seqs 2.1 if the server is 10 % slower " \
         "Replays are stopped: 3 by TTFT, 1 by TPOT"
 
 
@@ -366,7 +367,7 @@ def test_plan_without_an_answer():
     assert title(text) == "Every load tried meets p99 TTFT 200 ms" and "answer" not in panel_of(text, "latency")[2]
     assert not any("requests/s" in line for line in words(text))
     text = pictures.draw_plan(Shown("p99 TTFT", 200, LIMITS, ("8", 2.0, 150.0)))
-    assert "Nothing if every step takes 10 % longer" in notes(text)
+    assert "Nothing if the server is 10 % slower" in notes(text)
     text = pictures.draw_plan(Shown("p99 TTFT", 5, {}))
     assert title(text) == "No load meets p99 TTFT 5 ms" and notes(text) == "Target: p99 TTFT 5 ms"
 
