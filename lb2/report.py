@@ -24,8 +24,8 @@ from drawing.tune import draw_tune
 from files.costs import load_costs, load_server
 from files.sources import counted, load_trace
 from planning.arrivals import own_rps
-from planning.own_run import TIMES
-from planning.results import picture_of
+from planning.engine import TIMES
+from planning.results import picture_of, title
 from reporting.page import folded, image, listed, page, table
 from running.options import add_columns, add_time_unit, arguments, options
 
@@ -109,21 +109,23 @@ def costs_words(args, costs, server, running):
 
 def planned_answer(args, n, today_rps):
     """The Answer of plan.py for the first requests of a trace."""
-    words = ["--requests", str(args.requests), "--first", str(min(PLANNED, n)), "--rps", f"{today_rps:.6g}",
+    asked = ["--requests", str(args.requests), "--first", str(min(PLANNED, n)),
              "--target-ttft-ms", f"{args.target_ttft_ms:.12g}", *(["--costs", str(args.costs)] if args.costs else []),
              *(["--time-unit", args.time_unit] if args.time_unit else []),
              *(["--columns", *args.columns] if args.columns else [])]
-    (problem, _, found, own, *_), fields, said, _ = plan.planned(plan.parser().parse_args(words))
+    (problem, _, found, own, *_), fields, words, _ = plan.planned(plan.parser().parse_args(asked))
     shown, name, today = picture_of(problem, own, found)._replace(today_rps=today_rps), server_of(args), rate(today_rps)
     targets = {measure: ms for measure, ms in zip(TIMES, problem.targets[1:]) if ms < math.inf}
+    part = [f"Planned with the first {PLANNED:,} of {n:,} requests."] if n > PLANNED else []
     server, where, alone = f"{name[0].upper()}{name[1:]}", "a request alone", ""
     if shown.answer:
         limits, where = " and ".join(f"{title(measure)} {ms:,.12g} ms" for measure, ms in targets.items()), \
             f"at {rate(shown.answer[1])} requests/s"
         headline = (f"{server} carries {rate(shown.answer[1])} requests/s within p99 {limits}, "
                     f"{shown.answer[1] / today_rps:.2g} times today's {today}")
-        if shown.answer[1] < today_rps and "min_servers" in fields:
-            headline += f": today needs {counted(fields['min_servers'], 'server')}"
+        if shown.answer[1] < today_rps:
+            headline += f": today needs about {math.ceil(today_rps / shown.answer[1]):,} of them"
+            part.append(f"How many exactly: python3 lb2/plan.py --rps {today_rps:.3g}. It takes minutes.")
     elif shown.no_edge:
         headline = (f"{server} meets the targets up to its capacity of {rate(shown.capacity_rps)} requests/s; "
                     f"today comes {today}")
@@ -134,14 +136,8 @@ def planned_answer(args, n, today_rps):
     at = {measure: fields.get(measure) if shown.answer else getattr(found.alone, measure) for measure in TIMES}
     rows = [[f"p99 {title(measure)}", f"{targets[measure]:,.12g} ms" if measure in targets else "none",
              milliseconds(float(ms))] for measure, ms in at.items() if ms is not None]
-    part = [f"Planned with the first {PLANNED:,} of {n:,} requests."] if n > PLANNED else []
     return Answer(headline, draw_plan(shown) if shown.limits else "",
-                  [["measure", "target", where], *rows], [*part, *said])
-
-
-def title(measure):
-    """ttft_ms -> TTFT"""
-    return measure.removesuffix("_ms").upper()
+                  [["measure", "target", where], *rows], [*part, *words])
 
 
 def batch_rows(output_tokens, most=8):
@@ -203,8 +199,7 @@ def main():
     parser.add_argument("--target-ttft-ms", type=number, default=200.0, metavar="MS",
                         help="p99 time to first token allowed, in ms (default: 200)")
     args = options(parser)
-    trace = load_trace(args.requests, min(args.first or MOST, MOST), args.time_unit,
-                       columns=args.columns)
+    trace = load_trace(args.requests, min(args.first or MOST, MOST), args.time_unit, columns=args.columns)
     costs, server = load_costs(args.costs), load_server(args.costs)
     requests, today_rps = trace.requests, own_rps(trace.arrivals_us) if trace.arrivals_us else None
     n = len(requests.prompt_tokens)

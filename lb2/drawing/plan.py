@@ -1,14 +1,15 @@
 """Which load meets the targets, and what decides it? The latency that binds, against the load, for
 each max_num_seqs; below it, how far each replay of the trace goes.
 
-The line of the answer is blue up to the answer and vermilion beyond; the other limits are grey.
+The line of the answer's limit is vermilion where it misses the target; the other limits are grey.
 Beyond the capacity more requests arrive than the server works off. plan.py has the numbers; nothing
 is simulated here.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
-from drawing.svg import LEFT, LINE, RIGHT, axes, draw, group, line, marks, picture, text, zone
+from drawing.svg import LEFT, LINE, RIGHT, axes, bar, draw, group, line, marks, picture, text, zone
 from drawing.labels import across, beside, drop, heads, names, segments
 from drawing.scales import Panel, Scale, decades, milliseconds, number
 
@@ -55,27 +56,30 @@ def notes_of(shown):
             *([f"Replays are stopped: {stops}"] if stops else [])]
 
 
-def curves(panel, limits, answer):
-    """Pieces: the line of each limit, that of the answer last, and cut at the answer."""
+def curves(panel, shown):
+    """Pieces: the line of each limit, that of the answer last, and cut where it misses the target."""
     quiet, bright = [], []
-    for limit, way in limits.items():
-        if answer and limit == answer[0]:
-            bright = [group("bad", f"{limit} beyond", line(panel, [point for point in way if point[0] >= answer[1]])),
-                      group("good", f"{limit}", line(panel, [point for point in way if point[0] <= answer[1]]))]
+    for limit, way in shown.limits.items():
+        if shown.answer and limit == shown.answer[0]:
+            met = next((i for i, (_, ms) in enumerate(way) if ms > shown.target_ms), len(way))
+            bright = [group("bad", f"{limit} beyond", line(panel, way[max(met - 1, 0):])),
+                      group("good", limit, line(panel, way[:met]))]
         else:
-            quiet.append(group("quiet", f"{limit}", line(panel, way, "thin")))
+            quiet.append(group("quiet", limit, line(panel, way, "thin")))
     return [*quiet, *bright]
 
 
 def replays(panel, edges, answer_rps):
-    """The strip with a tick for each replay."""
-    strip = panel._replace(name="replays", y=Scale(1, 0, panel.y.start + 100 + STRIP, panel.y.start + 100))
-    ticks = {kind: [(rps, 0.5) for rps in edges if (rps < answer_rps) == (kind == "bad")] for kind in ("good", "bad")}
-    return draw(
-        strip, text(LEFT, strip.y.end - 10, f"how far each of {len(edges)} replays goes"),
-        axes(strip, "", ""),
-        *(group(kind, f"{kind} edges", marks(strip, "tick", some, "hollow")) for kind, some in ticks.items() if some),
-        group("good", "answer below", drop(strip, answer_rps)))
+    """The strip with a bar for each load at which replays end: its height says how many."""
+    count = Counter(edges)
+    low = panel.y.start + 100 + STRIP
+    strip = Panel("replays", panel.x, Scale(0, max(count.values()), low, low - STRIP))
+    bars = {kind: [bar(strip.x.at(rps) - 2, strip.y.at(many), strip.x.at(rps) + 2, low)
+                   for rps, many in sorted(count.items()) if (rps < answer_rps) == (kind == "bad")]
+            for kind in ("good", "bad")}
+    return draw(strip, text(LEFT, strip.y.end - 10, f"how far each of {len(edges)} replays goes"), axes(strip, "", ""),
+                *(group(kind, f"{kind} edges", *some) for kind, some in bars.items() if some),
+                group("good", "answer below", drop(strip, answer_rps)))
 
 
 def draw_plan(shown):
@@ -109,7 +113,7 @@ def draw_plan(shown):
         zone("zone", panel, shown.capacity_rps, x.high) if shown.capacity_rps else "",
         draw(panel, axes(panel, "requests per second", f"{shown.measure}, ms, log scale", rise=62),
              group("ink", "target", across(panel, shown.target_ms)),
-             *curves(panel, shown.limits, shown.answer), *pieces, *signs, *labels,
+             *curves(panel, shown), *pieces, *signs, *labels,
              *names(panel, [(shown.target_ms, milliseconds(shown.target_ms), "")])),
         strip,
     )

@@ -25,11 +25,10 @@ MARKS = {  # around the point where the pen is
     "circle": "m-5,0a5,5 0 1 0 10,0a5,5 0 1 0 -10,0z",
     "square": "m-4.5,-4.5h9v9h-9z",
     "diamond": "m-6.5,0l6.5,-6.5l6.5,6.5l-6.5,6.5z",
-    "tick": "m0,-9v18z",
 }
 # On light and on dark paper: blue, sky blue and vermilion of the set that every colour vision can tell apart (Okabe and
-# Ito, Color Universal Design, 2008). Contrast with the paper: letters 4.5 : 1, lines and bars 3 : 1. Work is darker than
-# idleness on light paper and brighter on dark paper, so that grey print tells them apart.
+# Ito, Color Universal Design, 2008). Contrast with the paper: letters 4.5 : 1, lines and bars 3 : 1. Work is darker
+# than idleness on light paper and brighter on dark paper, so that grey print tells them apart.
 PAPER = "rect.paper, path.paper, text.onbar"
 COLOURS = {
     "text, g.ink": ("#1f2328", "#e6edf3"),
