@@ -350,7 +350,7 @@ def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path, name, options
              "costs": "prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0"}
     for what, text in texts.items():
         fed(tmp_path / what, text)
-    command = [sys.executable, str(LAB / f"{name}.py"), "--out", str(tmp_path / "out"), *options,
+    command = [sys.executable, str(LAB / "plan.py"), "--out", str(tmp_path / "out"), "--up-to", "1", "--processes", "1",
                *(f"--{what}={tmp_path / what}" for what in texts)]
     (tmp_path / "copies").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "copies")}

@@ -10,11 +10,11 @@ import continuous
 import maxseqs
 import oracle
 import paged_preemption
+import pictures
 import pytest
 import queueing
 import static
 import tune
-from drawing import tune as picture_tune
 from files.costs import Costs
 from fixture import RESULTS, STEPS, files, read_rows, script, shipped, started, words
 from paging.clock import percentile_of_counts
@@ -193,7 +193,7 @@ def test_eight_batches_are_shown(capsys, n, last):
 
 
 def test_the_pictures_target_and_curve_are_those_of_step_8(tmp_path):
-    assert (picture_tune.TARGET_MS, picture_tune.UP_TO) == (200, 256)
+    assert (pictures.TARGET_MS, pictures.UP_TO) == (200, 256)
     said = words(started("tune", "--help").stdout)
     assert "p99 time to first token allowed, in ms (default: 200)" in said
     assert "largest concurrency tried (default: 256, or the number of requests if smaller)" in said
