@@ -226,9 +226,8 @@ def compute_ranges(lab, guess, rps):
     waits, queues = [wait for _, wait in pairs], [queue for queue, _ in pairs]
     ratios = [queue / wait for queue, wait in pairs if wait > LONG_MS / 4] or [0, math.inf]
     least, most = min(waits), max(waits)
-    long = least > LONG_MS
-    if long:
-        spread = 1.3 if most < 2 * least else 2  # at capacity runs differ more than beyond it
+    spread = 1.3 if LONG_MS < least and most < 3 * least else 2  # at capacity runs differ more than beyond it
+    if least > LONG_MS:
         of_waits = least / spread, most * spread
     elif guess.kind == EVEN:  # when the first request comes, and rounding errors, decide
         of_waits = 0, max(4 * most, reading.step_us / 1000)
@@ -236,8 +235,7 @@ def compute_ranges(lab, guess, rps):
         of_waits = least / (1.15 if most < 1.2 * least else 2), max(4 * most, 100 if len(guess.statistics) > 3 else 0)
     a_step = rps * reading.step_us / 1e6 if reading.prefill != OWN_SLOT else 0.01
     of_queues = (min(queues) / 2 if guess.kind == POISSON and min(queues) > 0.1 else 0), max(4 * max(queues), a_step)
-    margin = 1.3 if long else 2
-    return of_waits, of_queues, (min(ratios) / margin, max(ratios) * margin)
+    return of_waits, of_queues, (min(ratios) / spread, max(ratios) * spread)
 
 
 def misfit(lab, guess, row):
