@@ -27,7 +27,7 @@ DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?( ?UTC|
 ZONE = re.compile(r"( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?$", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1)
-FINE = {"", "0", "200", "none", "null", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
+FINE = {"", "0", "200", "null", "none", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
         "[]"}  # what stands in a column of errors if there is none
 FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
           "cached", "hashes", "ttft", "gaps", "mean", "latency")  # fields of a source that name a column
@@ -140,16 +140,19 @@ def record_blocks(place, records, names):
     """The blocks of JSON records. names: {field: key}; a.b is key b inside key a."""
     number, records = 0, iter(records)
     while block := list(islice(records, 16 * BLOCK)):
-        for i, record in enumerate(block, start=number):
-            if type(record) is not dict:
-                raise BadInput(f"{place(i)}: expected an object, found {shown(record)}")
+        if set(map(type, block)) != {dict}:
+            i = next(i for i, record in enumerate(block) if type(record) is not dict)
+            raise BadInput(f"{place(number + i)}: expected an object, found {shown(block[i])}")
         yield {field: column_at(block, name) for field, name in names.items()}
         number += len(block)
 
 
 def column_at(records, name):
     """What stands at a.b in each of the objects; None where nothing stands."""
-    values = [record.get(name) for record in records]
+    try:
+        return [record[name] for record in records]
+    except KeyError:
+        values = [record.get(name) for record in records]
     if "." not in name or values.count(None) < len(values):
         return values
     for key in name.split("."):
@@ -231,11 +234,11 @@ def reasons_of(columns, source):
 
 def reason_of(source, prompt, output, error, cache, kind):
     """Why a row with these values is left out; "" if it is not."""
-    if str(error).strip().lower() not in FINE:
+    if error is not None and str(error).strip().lower() not in FINE:
         return "failed"
-    if str(cache).strip().lower() == "true":
+    if cache is not None and str(cache).strip().lower() == "true":
         return "cached"
-    if kind not in (None, *source.only[1:2]):
+    if kind is not None and kind != source.only[1]:
         return "other"
     if prompt == 0 and not source.least:
         return "promptless"
