@@ -44,7 +44,7 @@ class Answers(NamedTuple):
     closed: Found = None
     fleet: Fleet = None
     unbearable: bool = False  # the recording is too short to tell how many servers
-    hours: list = ()  # (requests/s, servers) of each hour
+    hours: list = ()  # servers that each hour needs
     burst: Burst = None
     check: Check = None
 
@@ -92,8 +92,7 @@ def more_answers(problem, asked, found, processes):
         fleet = search_servers(one, asked.rps, search)
         found = found._replace(fleet=fleet)
         if fleet and own and own[-1] >= 2 * HOUR_US:
-            times = asked.rps / problem.nominal_rps
-            found = found._replace(hours=by_hour(problem, one.setup, fleet.found.carries(), times))
+            found = found._replace(hours=by_hour(problem, one.setup, fleet.servers))
         base = fleet and asked.rps / fleet.servers
     if asked.burst and base:
         found = found._replace(burst=after_burst(problem, one.setup, base, *asked.burst))

@@ -107,8 +107,8 @@ def more_fields(problem, asked, found):
             fields |= {"servers_cost_per_hour": three(asked.price * servers),
                        "servers_cost_per_million_tokens": three(cost)}
     if found.hours:
-        each = [servers for _, servers in found.hours]
-        fields |= {"hours": len(each), "server_hours": sum(each), "fixed_server_hours": len(each) * max(each)}
+        fields |= {"hours": len(found.hours), "server_hours": sum(found.hours),
+                   "fixed_server_hours": len(found.hours) * fleet.servers}
     if burst:
         fields |= {"burst_rps": three(burst.rps), "burst_meets": burst.measures.meets(problem.targets),
                    "burst_empty_s": three(burst.empty_s)}

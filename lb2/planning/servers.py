@@ -1,7 +1,7 @@
 """How many servers does a rate need, if the requests are dealt to them in turn?
 
     search_servers(one, 300.0, search)      -> Fleet(found, servers=23, slower=26)
-    by_hour(problem, setup, 12.0, 1.0)      -> [(5.1 requests/s, 1 server), ...] of a trace's hours
+    by_hour(problem, setup, 23)             -> [9, 8, 12, 23, ...] servers, one number an hour
     after_burst(problem, setup, 5.0, 3, 300) -> Burst(..., empty_s=410)
 
 Dealing makes arrivals more even: a server of many carries more than one alone. So the load that a
@@ -10,6 +10,7 @@ arrivals as even as among 100.
 """
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 from planning.arrivals import scaled
@@ -51,25 +52,21 @@ def search_servers(one, rps, search):
     return Fleet(found, servers, slower and max(servers, math.ceil(rps / slower)))
 
 
-def by_hour(problem, setup, load, times):
-    """[(requests/s, servers), ...] of each hour of the trace, at so many times its rate.
+def by_hour(problem, setup, servers):
+    """How many of these servers each hour of the trace needs: the busiest one all, the others in proportion.
 
-    load: what a server carries of the whole trace; of an hour whose capacity is lower, since its requests are longer,
-    it carries less in proportion.
+    An hour is busy by its requests, and by its capacity: of longer requests a server carries fewer.
     """
-    arrivals_us, hours = problem.traffic.arrivals_us, []
+    arrivals_us, busy, begin = problem.traffic.arrivals_us, [], 0
     whole = capacity_rps(setup.server, problem.traffic._replace(arrivals_us=None), setup.max_num_seqs)
-    begin = 0
     for end_us in range(HOUR_US, arrivals_us[-1] + 1, HOUR_US):  # what is left after the last whole hour is no hour
-        end = next(row for row in range(begin, len(arrivals_us)) if arrivals_us[row] >= end_us)
-        rows, mix = end - begin, 1.0
-        if rows >= LEAST_HOUR:
+        end, capacity = bisect_left(arrivals_us, end_us), whole
+        if end - begin >= LEAST_HOUR:
             part = problem.traffic.part(slice(begin, end))._replace(arrivals_us=None)
-            mix = capacity_rps(setup.server, part, setup.max_num_seqs) / whole
-        rps = times * rows / (HOUR_US / 1e6)
-        hours.append((rps, max(1, math.ceil(rps / (load * mix)))))
+            capacity = capacity_rps(setup.server, part, setup.max_num_seqs)
+        busy.append((end - begin) / capacity)
         begin = end
-    return hours
+    return [max(1, math.ceil(servers * one / max(busy))) for one in busy]
 
 
 class Burst(NamedTuple):

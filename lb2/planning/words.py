@@ -196,8 +196,8 @@ def servers_answer(plan):
     elif asked.rps:
         yield f"Servers: no number is accepted {wanted}."
     if plan.found.hours:
-        each = [servers for _, servers in plan.found.hours]
-        fixed = len(each) * max(each)
+        each = plan.found.hours
+        fixed = len(each) * fleet.servers
         yield f"Hour by hour, {min(each)} to {max(each)} servers: {sum(each):,} server-hours in {len(each)} hours. A " \
               f"fixed number takes {fixed:,}, so adding and removing servers saves at most " \
               f"{100 * (1 - sum(each) / fixed):.0f} %."

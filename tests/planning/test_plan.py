@@ -6,7 +6,6 @@ import re
 import sys
 
 import plan
-from planning.results import picture_of
 import pytest
 from common import BadInput
 from fixture import ROOT, files, read_pairs, read_rows
@@ -247,7 +246,7 @@ def test_a_recording_that_cannot_bear_the_question(planned, tmp_path):
 
 def test_a_burst_and_hours_in_words(planned, tmp_path):
     said = planned("--times", 3, "--for", 2, "--max-num-seqs", 1, "--target-ttft-ms", 60, requests=UNEVEN)
-    assert re.search(r"Burst: 3 times \S+ requests/s for 2 s. For its requests the targets do not hold: p99 TTFT [\d,.]+ ms", said)
+    assert re.search(r"Burst: 3 times \S+ requests/s for 2 s. .* the targets do not hold: p99 TTFT [\d,.]+ ms", said)
     assert pairs_of(tmp_path)["burst_meets"] == "false" and "burst_empty_s" in pairs_of(tmp_path)
     for hours in (1, 3):
         slow = records([20] * 200, [3] * 200, [hours * 20_000 * i for i in range(200)])
@@ -288,18 +287,6 @@ def test_a_gateway_and_a_small_cache_lower_the_load(planned, tmp_path):
         loads.append(max(float(row["rps"]) for row in rows_of(tmp_path, "open") if row["meets"] == "true"))
         assert pairs_of(tmp_path).get("gateway_clients") == ("1" if "--clients" in more else None)
     assert loads[1] < loads[0] / 2 and loads[2] < loads[0] / 2
-
-
-def test_the_pictures_numbers(planned, tmp_path, monkeypatch):
-    seen = {}
-    monkeypatch.setattr(plan, "plan_table", lambda problem, found: seen.update(picture_of(problem, 10.0, found)._asdict()) or "")
-    arrivals = [100 * i - 60 * (i % 3 == 2) for i in range(60)]
-    planned("--target-ttft-ms", 30, "--max-num-seqs", 1, 2, requests=records([20] * 60, [3] * 60, arrivals))
-    assert seen["target_ms"] == 30 and seen["measure"] == "p99 TTFT" and seen["today_rps"] == 10 and not seen["no_edge"]
-    limit, rps, ms = seen["answer"]
-    assert (rps, ms) in seen["limits"][limit] and seen["slower_rps"] < rps <= seen["capacity_rps"]
-    for points in seen["limits"].values():
-        assert points == sorted(points)
 
 
 def test_json_says_what_the_files_say_in_numbers(planned, tmp_path):

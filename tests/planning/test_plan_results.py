@@ -90,7 +90,7 @@ def test_a_plan_without_answers_has_no_numbers():
     assert "tpot_ms" not in fields_of(single) and fields_of(single)["slower_max_rps"] is None
 
 
-MORE = GOOD._replace(fleet=Fleet(found(12.0, EIGHT._replace(servers=3)), 3, None), hours=[(5.0, 2), (9.0, 3)],
+MORE = GOOD._replace(fleet=Fleet(found(12.0, EIGHT._replace(servers=3)), 3, None), hours=[2, 3],
                      burst=Burst(7.0, OVER, None))
 
 
