@@ -51,8 +51,7 @@ from roofline.workload import RECORDED as RECORDED_WORKLOAD
 from roofline.workload import load_workload
 from running.options import arguments, options, same_file
 
-FOLDER = LAB / "pictures"  # committed
-MY_FOLDER = LAB / "my_pictures"  # not committed
+FOLDER, MY_FOLDER = LAB / "pictures", LAB / "my_pictures"  # the first is committed
 TARGET_MS, UP_TO, STATIC_SLOTS, QUEUE_SLOTS = 200.0, 256, 16, 32  # the steps'
 NOTED_RPS = (5, 10, 20, 40)  # queueing.py's
 LONG = 1000  # of longer lists the order is not varied, and a curve has fewer points

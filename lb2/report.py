@@ -26,6 +26,7 @@ from files.sources import counted, load_trace
 from planning.arrivals import own_rps
 from planning.engine import TIMES
 from planning.results import picture_of, title
+from planning.words import disagreement
 from reporting.page import folded, image, listed, page, table
 from running.options import add_columns, add_time_unit, arguments, options
 
@@ -113,7 +114,8 @@ def planned_answer(args, n, today_rps):
              "--target-ttft-ms", f"{args.target_ttft_ms:.12g}", *(["--costs", str(args.costs)] if args.costs else []),
              *(["--time-unit", args.time_unit] if args.time_unit else []),
              *(["--columns", *args.columns] if args.columns else [])]
-    (problem, _, found, own, *_), fields, words, _ = plan.planned(plan.parser().parse_args(asked))
+    made, fields, words, _ = plan.planned(plan.parser().parse_args(asked))
+    problem, _, found, own, *_ = made
     shown, name, today = picture_of(problem, own, found)._replace(today_rps=today_rps), server_of(args), rate(today_rps)
     targets = {measure: ms for measure, ms in zip(TIMES, problem.targets[1:]) if ms < math.inf}
     part = [f"Planned with the first {PLANNED:,} of {n:,} requests."] if n > PLANNED else []
@@ -133,6 +135,8 @@ def planned_answer(args, n, today_rps):
         alone = "" if found.feasible else ": a request alone misses it"
         headline = f"No load meets {shown.measure} {shown.target_ms:,.12g} ms on {name}{alone}; " \
                    f"today comes {today} requests/s"
+    if any(disagreement(made)):
+        headline += ". But a measured run disagrees: see what this rests on"
     at = {measure: fields.get(measure) if shown.answer else getattr(found.alone, measure) for measure in TIMES}
     rows = [[f"p99 {title(measure)}", f"{targets[measure]:,.12g} ms" if measure in targets else "none",
              milliseconds(float(ms))] for measure, ms in at.items() if ms is not None]

@@ -2,8 +2,6 @@
 each max_num_seqs; below it, how far each replay of the trace goes.
 
 The line of the answer's limit is vermilion where it misses the target; the other limits are grey.
-Beyond the capacity more requests arrive than the server works off. plan.py has the numbers; nothing
-is simulated here.
 """
 
 from collections import Counter

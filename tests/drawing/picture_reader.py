@@ -72,11 +72,6 @@ def notes(text):
     return " ".join(child.text for child in root if child.tag == f"{XMLNS}text" and child.get("class") is None)
 
 
-def colour_of(text, name):
-    """The class of a series."""
-    return ElementTree.fromstring(text).find(f".//*[@data-series='{name}']").get("class")
-
-
 def assert_drawn(axes, places, written):
     """Places against rows of (x, y) as they are written in a file."""
     assert len(places) == len(written)
