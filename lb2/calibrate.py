@@ -36,6 +36,7 @@ from running.options import add_columns, options, parser_of
 from files.costs import Server, costs_line, parsed
 from calibration.gaps import BUDGET
 from calibration.loads import load_of_point
+from calibration.search import ratio
 from calibration.ways import found_in, found_in_logs
 from files.inputs import refuse_twins
 from files.sources import load_trace
@@ -58,15 +59,6 @@ def parser():
     parser.add_argument("--lengths", type=Path, metavar="FILE",
                         help="requests like those of summaries whose lengths vary and are not in the file")
     return parser
-
-
-def ratio(text):
-    """argparse type: 128/8, how many times more experts there are than serve a token."""
-    experts, _, active = text.partition("/")
-    value = count(experts) / count(active)
-    if value <= 1:
-        raise BadInput(f"expected E/k, more experts than serve a token, as 128/8, found {text[:40]}")
-    return value
 
 
 def main():

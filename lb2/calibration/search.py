@@ -20,7 +20,7 @@ from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
-from common import BadInput, MOST, percentile, progress
+from common import BadInput, MOST, count, percentile, progress
 from files.costs import Costs, Server, interpolated
 from calibration.fit import solved
 from running.processes import cores, in_processes
@@ -78,6 +78,15 @@ class SummaryFit(NamedTuple):
     points: list  # sequences at which step(S) was fitted
     terms: list  # further terms that the loads told
     figures: list  # the figures of each load as the engine plays it
+
+
+def ratio(text):
+    """argparse type: 128/8, how many times more experts there are than serve a token."""
+    experts, _, active = text.partition("/")
+    value = count(experts) / count(active)
+    if value <= 1:
+        raise BadInput(f"expected E/k, more experts than serve a token, as 128/8, found {text[:40]}")
+    return value
 
 
 # --- what the loads tell --------------------------------------------------------------------------
@@ -392,9 +401,9 @@ def fitted(loads, server, experts=None):
     jobs = [(chosen, loads, points, server._replace(asynchronous=kind), budgets, experts) for kind in kinds]
     done = dict(progress(in_processes(jobs, cores()), len(jobs)))
     order = sorted(done, key=lambda k: done[k][0].squares)
-    (search, terms), count = done[order[0]], len(done[0][0].errors)
+    (search, terms), n = done[order[0]], len(done[0][0].errors)
     way = search.way._replace(server=server_of(search.logs, search.way))
     costs = costs_of(search.logs, way)
     figures = [predicted_figures(load, costs, way.server) for load in loads]
-    errors = [(done[k][0].squares / count) ** 0.5 for k in order]
+    errors = [(done[k][0].squares / n) ** 0.5 for k in order]
     return SummaryFit(costs, way, errors[0], errors[1] if len(errors) > 1 else None, points, terms, figures)

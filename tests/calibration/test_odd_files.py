@@ -73,6 +73,13 @@ def test_summaries(tmp_path, paths, right, why, sentences):
     check(*found, right, why, sentences, 0.01 if why is None else 0.1)
 
 
+def test_a_plan_repeats_first_that_costs_are_not_trusted(tmp_path):
+    calibrated_files(["vllm_warm_prefix_cache/second_run.json"], tmp_path)
+    done = script("plan", "--first", 20, "--costs", tmp_path / "costs.txt", "--max-num-seqs", 8, "--processes", 1,
+                  "--out", tmp_path)
+    assert words(done.stdout).startswith("DISAGREEMENT: the costs are not to be trusted, says their calibration (free_pr")
+
+
 def test_lengths_that_a_summary_does_not_hold(tmp_path):
     """Prompts of 50 to 1,500 and outputs of 10 to 200 tokens, evenly: with such requests the costs are told."""
     r, lengths = random.Random(5), tmp_path / "lengths.json"
