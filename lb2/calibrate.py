@@ -36,8 +36,10 @@ from running.options import add_columns, options, parser_of
 from files.costs import Server, costs_line, parsed
 from calibration.gaps import BUDGET
 from calibration.loads import load_of_point
+from calibration.search import ratio
 from calibration.ways import found_in, found_in_logs
 from files.inputs import refuse_twins
+from files.sources import load_trace
 
 
 def parser():
@@ -47,11 +49,15 @@ def parser():
     parser.add_argument("--point", action="append", default=[], metavar="FIGURES",
                         help="figures of one load; two times or more, or beside summaries")
     parser.add_argument("--max-num-batched-tokens", type=count, metavar="N",
-                        help=f"the server's token budget of a step (default: {BUDGET}, and not written)")
+                        help=f"the server's token budget of a step (default: what the fit tells, else {BUDGET})")
     parser.add_argument("--max-num-seqs", type=count, metavar="N", help="the server's, written for plan and measured")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
                         help="size of the server's KV cache, as vLLM logs it; written for plan and measured")
     add_columns(parser)
+    parser.add_argument("--experts", type=ratio, metavar="E/k",
+                        help="a mixture of E experts, k of which serve a token; for summaries")
+    parser.add_argument("--lengths", type=Path, metavar="FILE",
+                        help="requests like those of summaries whose lengths vary and are not in the file")
     return parser
 
 
@@ -62,8 +68,9 @@ def main():
     told = Server(None, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)
     refuse_twins(args.benches)
     points = list(map(load_of_point, args.point))
+    lengths = args.lengths and load_trace(args.lengths, timed=False).requests
     found = (found_in_logs(args.benches, args.columns, told, points) if args.columns else
-             found_in(args.benches, told, points))
+             found_in(args.benches, told, points, lengths, args.experts))
     text = costs_line(found.costs, found.server)
     parsed("costs.txt", text)  # what is written can be read
     save(args.out, {"costs.txt": text})

@@ -28,7 +28,7 @@ from planning.engine import LEAST_KV_TOKENS
 from calibration.gaps import BUDGET
 from calibration.loads import FIGURES
 from calibration.recorded import MEASURES, RECORDED, Recorded, result_of
-from calibration.search import MAX_NUM_SEQS
+from calibration.search import MAX_NUM_SEQS, ratio
 
 HEADER = ["server", "run", "role", "measure", "measured", "predicted", "error_percent"]
 
@@ -74,6 +74,7 @@ def parser():
                         help=f"the server's token budget of a step (default: the costs file's, or {BUDGET})")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
                         help="the server's KV cache, as vLLM logs it (default: the costs file's, or never short)")
+    parser.add_argument("--experts", type=ratio, metavar="E/k", help="a mixture of E experts, k of which serve a token")
     scheduler = parser.add_mutually_exclusive_group()
     scheduler.add_argument("--synchronous", action="store_true", help="predict a synchronous scheduler")
     scheduler.add_argument("--asynchronous", action="store_true",
@@ -97,7 +98,7 @@ def main():
         raise BadInput("give --predict and either --calibrate or --costs, or none of them for the recorded servers")
     told, costs = server_of(args), load_costs(args.costs) if args.costs else None
     servers = [Recorded("server", args.calibrate, args.predict)] if args.predict else RECORDED
-    results = list(progress((result_of(server, told, costs) for server in servers), len(servers)))
+    results = list(progress((result_of(server, told, costs, args.experts) for server in servers), len(servers)))
     report(results, args.out)
 
 

@@ -142,7 +142,7 @@ def planned(args):
     asked = asked_of(args, setups_of(args, described), own)
     found = answers(problem, asked, args.processes or cores())
     plan = Plan(problem, asked, found, own, grid, args.spread, trace.closed, args.costs and args.costs.name,
-                (described.measured_sequences, described.measured_prompt_tokens))
+                (described.measured_sequences, described.measured_prompt_tokens), described.why or described.trusted)
     fields = plan_fields(problem, asked, (args.requests.name, args.costs and args.costs.name), own, found)
     return plan, fields, sentences(plan), trace
 

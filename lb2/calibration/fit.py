@@ -10,8 +10,8 @@ with their own form, then they take sides again, until all stand still.
 
     fit(samples) -> Fit(terms={"step": 8002.7, "prefill": 51.6, "sequence": 48.0}, ...)
 
-A term enters only if it lowers the residuals by more than noise does, the one that lowers them most
-first. No cost is negative. Only a bend of step(S) may be: where one line does not do, step(S) has
+A term enters only if it lowers the residuals by more than noise does and changes what a step takes,
+the one that lowers them most first. No cost is negative. Only a bend of step(S) may be: where one line does not do, step(S) has
 straight pieces between 1, 2, 4, 8 ... sequences.
 """
 
@@ -19,9 +19,9 @@ from math import fsum, log
 from operator import attrgetter, mul
 from typing import NamedTuple
 
-LOWER = 0.02  # a term must lower the mean residual by this share,
-SURELY = 10.0  # and raise the log of the likelihood (of Laplace's distribution) by this much
-USEFUL = 0.005  # of a step on average: no smaller residual is worth a term
+SURELY = 10.0  # a term must raise the log of the likelihood (of Laplace's distribution) by this much,
+LOWER = 0.02  # and lower the mean residual by this share, or move what is explained of a step:
+USEFUL = 0.005  # of a step on average. No smaller residual and no smaller move is worth a term
 RESOLUTION_US = 1.0  # of a clock: no residual is told from a smaller one
 PICKED = 3_000  # samples that are enough to choose the terms by
 ROUNDS = 40
@@ -159,10 +159,18 @@ def is_steep(sample, costs):
     return sample.prefills > 0 and sample.prompt_tokens * costs.get("prefill", 0) >= hidden
 
 
-def is_better(more, less, floor_us):
-    """Does one Fit leave less than another, by more than noise?"""
-    ratio = (less.mean_us + floor_us) / (more.mean_us + floor_us)
-    return ratio > 1 / (1 - LOWER) and len(more.residuals_us) * log(ratio) > SURELY
+def is_better(more, less, samples):
+    """Does one Fit leave less than another by more than noise, so that the steps are explained otherwise?
+
+    Beside large noise, a cost that many samples tell lowers the residuals little. It counts if it moves the steps.
+    """
+    gaps = [sample.gaps for sample in samples]
+    step_us = fsum(map(mul, gaps, [sample.us for sample in samples])) / fsum(gaps)
+    ratio = (less.mean_us + USEFUL * step_us) / (more.mean_us + USEFUL * step_us)
+    if ratio > 1 / (1 - LOWER):
+        return len(samples) * log(ratio) > SURELY
+    moved = [abs(a - b) for a, b in zip(more.residuals_us, less.residuals_us)]
+    return len(samples) * log(ratio) > SURELY and fsum(map(mul, gaps, moved)) > USEFUL * step_us * fsum(gaps)
 
 
 def candidates(terms, samples):
@@ -176,11 +184,11 @@ def candidates(terms, samples):
 def fit(samples):
     """The Fit of the terms that the samples tell."""
     some = samples[:: -(-len(samples) // PICKED)]
-    best, floor_us = fitted(["step"], some, {}), USEFUL * fsum(sample.us for sample in some) / len(some)
+    best = fitted(["step"], some, {})
     while True:
         terms = list(best.terms)
         more = [fit for term in candidates(terms, some) if (fit := fitted([*terms, term], some, best.terms))]
         better = min(more, key=attrgetter("mean_us"), default=best)
-        if not is_better(better, best, floor_us):
+        if not is_better(better, best, some):
             return fitted(terms, samples, best.terms) or applied(best.terms, samples)
         best = better

@@ -15,11 +15,12 @@ from common import BadInput
 from files.costs import Costs
 from calibration.fit import Fit, fit
 from calibration.overhead import ENOUGH, Overhead, alone_in, overhead_of
-from calibration.samples import Sample, mean_sequences, step_samples, typical_samples
+from calibration.samples import Sample, computed_tokens, mean_sequences, step_samples, typical_samples
 
 BUDGET = 2048  # vLLM's max_num_batched_tokens where nothing else is known
 LEAST_BUDGET = 64  # with a smaller one hardly a prompt goes through in one step
 LONG, OFTEN = 0.25, 0.05  # a step is long if this share of it is not explained; so many of them are not noise
+LOWER = 0.2  # chunks explain long steps if the residuals become smaller by this share
 MOST_GAPS = 100_000  # of all runs together; above that, those of every second, third ... request
 
 
@@ -39,12 +40,19 @@ class Calibration(NamedTuple):
 def calibrated(benches, budget=None):
     """The Calibration of the server behind one or more runs. Raises BadInput where no step can be told.
 
-    budget: its max_num_batched_tokens. None: BUDGET, and less if steps look as if they held chunks of prompts.
+    budget: its max_num_batched_tokens. None: BUDGET, or less if steps look as if they held chunks of prompts, and if
+    such chunks explain them.
     """
-    found = at_budget(benches, budget or BUDGET)
-    while not budget and looks_cut(found) and found.budget > LEAST_BUDGET:
-        found = at_budget(benches, found.budget // 2)
-    return found
+    whole = cut = at_budget(benches, budget or BUDGET)
+    while not budget and looks_cut(cut) and cut.budget > LEAST_BUDGET:
+        cut = at_budget(benches, cut.budget // 2)
+    return cut if error_of(cut) < (1 - LOWER) * error_of(whole) else whole
+
+
+def error_of(found):
+    """The mean residual as a share of the samples."""
+    return found.fit.mean_us * fsum(sample.gaps for sample in found.samples) / \
+        fsum(sample.us * sample.gaps for sample in found.samples)
 
 
 def looks_cut(found):
@@ -110,10 +118,10 @@ def with_prefill(benches, costs, budget):
     "one length"  the same, but all prompts have one length: the overhead counts as prefill, to be on the safe side
     "excess"      the mean gap exceeds the median one by what others' prefills add: a rough value
     """
-    found = [(bench.prompt_tokens[i], 1e6 * bench.ttfts_s[i]) for bench in benches for i in alone_in(bench)]
+    found = [(computed_tokens(bench)[i], 1e6 * bench.ttfts_s[i]) for bench in benches for i in alone_in(bench)]
     if len(found) < ENOUGH:
         excess_us = fsum(excess for bench in benches if (excess := excess_us_of(bench)))
-        tokens = sum(sum(bench.prompt_tokens) for bench in benches if excess_us_of(bench))
+        tokens = sum(sum(computed_tokens(bench)) for bench in benches if excess_us_of(bench))
         return (costs._replace(prefill_us_per_token=excess_us / tokens), "excess") if tokens else (costs, "nothing")
     samples = []
     for prompt, ttft_us in found:

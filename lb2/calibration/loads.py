@@ -17,6 +17,7 @@ What a summary does not say is assumed, and said: all requests have the mean len
 loop without arrival times has random ones at its rate (a Poisson process, always the same draw).
 """
 
+import csv
 from math import fsum
 from pathlib import Path
 from random import Random
@@ -31,6 +32,7 @@ from files.benchmarks import bench_name, load_benches
 from planning.engine import BLOCK_SIZE, blocks_of
 from files.readers import is_number
 from files.sources import counted
+from calibration.doubts import Doubt
 
 FIGURES = {  # as the tables call it: in a list of summaries, in a vLLM result
     "p50_ttft_ms": ("p50_ttft", "median_ttft_ms"),
@@ -58,6 +60,8 @@ class Load(NamedTuple):
     clients: int  # of a closed loop; None in an open loop
     figures: dict  # name in FIGURES: what was measured
     oddities: list  # sentences for the reader
+    doubts: tuple = ()  # why what is played is not what was measured
+    drawn: bool = False  # its lengths or its arrivals are not those of the run, but random ones like them
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -69,10 +73,28 @@ def is_summary(path):
     if name is not None:
         return True
     try:
-        records = list(json_records(path, read_text(path)))
+        records = records_in(path, read_text(path))
     except BadInput:  # whoever reads it for its requests says what is wrong
         return False
     return bool(records) and all(map(is_list_entry, records)) or any(map(is_result, records))
+
+
+def records_in(path, text):
+    """The values of a JSON text; of vLLM's summary.csv of a sweep, a record a row, as summary.json has them."""
+    if "output_throughput" not in text[: text.find("\n")].split(","):
+        return list(json_records(path, text))
+    rows = csv.DictReader(text.splitlines())
+    return [{key: number_in(cell) for key, cell in row.items() if key and cell} for row in rows]
+
+
+def number_in(cell):
+    """3 of "3", 2.5 of "2.5", the text itself of any other."""
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            pass
+    return cell
 
 
 def chosen(path):
@@ -115,8 +137,8 @@ def load_summaries(path):
 def loads_of(path):
     """All Loads of a file."""
     text = read_text(path)
-    if text.lstrip()[:1] in ("[", "{"):
-        records = list(json_records(path, text))
+    if is_summary(path):
+        records = records_in(path, text)
         if records and all(map(is_list_entry, records)):
             return [load_of_entry(f"{path}: load {number}", record, number) for number, record in enumerate(records, 1)]
         if records and all(map(is_result, records)):
@@ -190,33 +212,93 @@ def load_of_result(where, record, name):
     count = record.get("completed") or record.get("num_prompts")
     if not is_count(count) or count > MOST_REQUESTS:
         raise BadInput(f"{where}: completed: expected 1 to {MOST_REQUESTS:,} requests, found {shown(count)}")
-    means = []
-    for key in ("total_input_tokens", "total_output_tokens"):
-        if not is_count(record.get(key)) or record[key] < count:
-            raise BadInput(f"{where}: {key}: expected a token or more for each request, found {shown(record.get(key))}")
-        means.append(round(record[key] / count))
+    totals = [record.get(key) for key in ("total_input_tokens", "total_output_tokens")]
+    for key, total in zip(("total_input_tokens", "total_output_tokens"), totals):
+        if not is_count(total) or total < count:
+            raise BadInput(f"{where}: {key}: expected a token or more for each request, found {shown(total)}")
+    means = [round(total / count) for total in totals]
     clients, rate = record.get("max_concurrency"), record.get("request_rate", "inf")
     rate = float("inf") if rate in (None, "inf", "Infinity") else rate
     if clients is not None and not is_count(clients):
         raise BadInput(f"{where}: max_concurrency: expected a whole number or null, found {shown(clients)}")
     if rate != float("inf") and not (is_number(rate) and 1e-6 <= rate <= MOST):
         raise BadInput(f"{where}: request_rate: expected requests per second or inf, found {shown(rate)}")
-    figures = figures_of(where, record, 1)
-    return load_of_means(name, count, *means, clients if rate == float("inf") else None, rate, figures)
+    load = load_of_means(name, count, *means, clients, rates_of(record, rate, count), figures_of(where, record, 1),
+                         record.get("burstiness"))
+    return in_its_time(load, record.get("duration"))._replace(
+        doubts=tuple(doubts_of(name, record, count)), drawn=load.drawn or any(total % count for total in totals))
 
 
-def load_of_means(name, count, prompt, output, clients, rate, figures):
-    """The Load of requests of which only the mean lengths are known, and not when they arrived."""
+def in_its_time(load, duration_s):
+    """A Load in open loop whose random arrivals are over when the last request was sent, as far as its figures tell."""
+    alone = [load.figures.get(f"mean_{name}_ms") or load.figures.get(f"p50_{name}_ms", 0) for name in ("ttft", "tpot")]
+    span_us = 1e6 * duration_s - 1000 * (alone[0] + alone[1] * load.output_tokens[0]) if is_number(duration_s) else 0
+    if load.clients or load.arrivals_us[-1] <= len(load.arrivals_us) or span_us <= 0:
+        return load
+    return load._replace(arrivals_us=[round(us * span_us / load.arrivals_us[-1]) for us in load.arrivals_us])
+
+
+def rates_of(record, rate, count):
+    """Requests per second before each request: vLLM's --ramp-up-strategy changes them from first to last."""
+    start, end = record.get("ramp_up_start_rps"), record.get("ramp_up_end_rps")
+    if not (record.get("ramp_up_strategy") and is_number(start) and is_number(end) and 0 < start and 0 < end):
+        return [rate] * count
+    shares = [i / max(1, count - 1) for i in range(count)]
+    if record["ramp_up_strategy"] == "exponential":
+        return [start * (end / start) ** share for share in shares]
+    return [start + (end - start) * share for share in shares]
+
+
+def doubts_of(name, record, count):
+    """What a result says of itself that makes its figures tell less."""
+    failed = record.get("failed")
+    failed = failed if type(failed) is int and failed > 0 else 0
+    if failed:
+        yield Doubt("failed", f"{name}: {failed} of {failed + count} requests failed. The figures are those of the others, "
+                    "and the load that the failed ones made is not known.")
+    totals = record["total_input_tokens"], record["total_output_tokens"]
+    if any(total % count for total in totals):
+        yield Doubt("lengths", f"{name}: its lengths vary, and the file holds only their sum: {totals[0]:,} prompt and "
+                    f"{totals[1]:,} output tokens of {count:,} requests. Played with one length for all, clients march in "
+                    "step, and prefill, overhead and the cost of a sequence come out wrong. Give --lengths FILE, requests "
+                    "of that distribution, or measure with --save-detailed.")
+    if is_number(record.get("spec_decode_acceptance_length")):
+        yield Doubt("several_tokens", f"{name}: speculative decoding, {record['spec_decode_acceptance_length']:g} tokens a "
+                    "step. The costs are those of one token; ITL, and requests of other lengths, are not predicted.")
+
+
+def load_of_means(name, count, prompt, output, clients, rates, figures, burstiness=1):
+    """The Load of requests of which only the mean lengths are known, and not when they arrived.
+
+    clients: at most so many are under way. rates: requests per second before each. burstiness: vLLM's, the shape of the
+    gamma distribution of the times between arrivals; 1 is a Poisson process.
+    """
     each = f"each of {count:,} requests has {prompt:,} prompt and {output:,} output tokens"
     oddities = [f"only mean lengths are known: {each}."]
     arrivals = list(range(count))
-    if clients is None and rate < float("inf"):
+    if rates and max(rates) < float("inf"):
+        shape = burstiness if is_number(burstiness) and burstiness > 0 else 1
         random, now_s, arrivals = Random(SEED), 0.0, []
-        for _ in range(count):
+        for rate in rates:
             arrivals.append(round(1e6 * now_s))
-            now_s += random.expovariate(rate)
-        oddities.append(f"its arrivals are not known: random ones at {rate:g} requests per second are played.")
-    return Load(name, [prompt] * count, [output] * count, arrivals, clients, figures, oddities)
+            now_s += (random.expovariate(1) if shape == 1 else random.gammavariate(shape, 1 / shape)) / rate
+        span = f"{rates[0]:g}" if rates[0] == rates[-1] else f"{rates[0]:g} to {rates[-1]:g}"
+        bursty = f" (burstiness {shape:g})" if shape != 1 else ""
+        oddities.append(f"its arrivals are not known: random ones at {span} requests per second{bursty} are played.")
+    return Load(name, [prompt] * count, [output] * count, arrivals, clients, figures, oddities, (), len(oddities) > 1)
+
+
+def with_lengths(load, requests):
+    """A Load whose lengths are not known, with lengths in proportion to those of the Requests, drawn in any order."""
+    if not any(doubt.name == "lengths" for doubt in load.doubts):
+        return load
+    random, columns, n = Random(SEED), [], len(load.prompt_tokens)
+    order = [random.randrange(len(requests.prompt_tokens)) for _ in range(n)]
+    for column, mean in zip(requests, (load.prompt_tokens[0], load.output_tokens[0])):
+        drawn = [column[i] for i in order]
+        columns.append([max(1, round(value * mean * n / sum(drawn))) for value in drawn])
+    doubts = tuple(doubt for doubt in load.doubts if doubt.name != "lengths")
+    return load._replace(prompt_tokens=columns[0], output_tokens=columns[1], doubts=doubts)
 
 
 def load_of_bench(bench):
@@ -275,7 +357,8 @@ def load_of_point(text):
     if count > MOST_REQUESTS:
         raise BadInput(f"{where}: expected at most {MOST_REQUESTS:,} requests, found {count:,}; give requests=")
     name = counted(clients, "client") if clients else f"{values['rps']:g}/s"
-    return load_of_means(name, count, int(values["prompt"]), int(values["output"]), clients, values.get("rps"), figures)
+    return load_of_means(name, count, int(values["prompt"]), int(values["output"]), clients,
+                         [values["rps"]] * count if "rps" in values else None, figures)
 
 
 # --- the engine -----------------------------------------------------------------------------------

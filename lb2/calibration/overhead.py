@@ -22,7 +22,7 @@ from statistics import median
 from typing import NamedTuple
 
 from files.arrivals import most_under_way
-from calibration.samples import arrivals, half_step_s, running_sum
+from calibration.samples import arrivals, computed_tokens, half_step_s, running_sum
 
 ENOUGH = 5  # requests that found the server empty, or have bounds
 MOST = 0.6  # of the requests must agree
@@ -48,11 +48,11 @@ def overhead_of(benches, costs, budget):
     """The Overhead that the runs of a server tell. budget: its max_num_batched_tokens."""
     alone_us, synchronous, asynchronous = [], [], []
     for bench in benches:
-        empty = alone_in(bench)
-        more = bounds_of(times_of(bench), bench.prompt_tokens, budget, set(empty)) if bench.starts_s else ([], [])
+        empty, prompts = alone_in(bench), computed_tokens(bench)
+        more = bounds_of(times_of(bench), prompts, budget, set(empty)) if bench.starts_s else ([], [])
         synchronous += more[0]
         asynchronous += more[1]
-        alone_us += [1e6 * bench.ttfts_s[i] - alone(costs, bench.prompt_tokens[i], budget) for i in empty]
+        alone_us += [1e6 * bench.ttfts_s[i] - alone(costs, prompts[i], budget) for i in empty]
     shares, ranges = zip(agreement(synchronous), agreement(asynchronous))
     told = decided(shares, ranges) if len(synchronous) >= ENOUGH and max(shares) >= MOST else None
     low, high = ranges[told] if told is not None else (0.0, 0.0)

@@ -64,12 +64,15 @@ class Result(NamedTuple):
     settings: str  # how its predictions were made
 
 
-def result_of(recorded, told=Server(), costs=None):
-    """The Result of a server. told: what is known of it. costs: known already, and none is fitted. Raises BadInput."""
+def result_of(recorded, told=Server(), costs=None, experts=None):
+    """The Result of a server. told: what is known of it. costs: known already, and none is fitted. experts: E/k of a
+    mixture. Raises BadInput.
+    """
     known = told._replace(max_num_seqs=told.max_num_seqs or recorded.max_num_seqs)
     if costs is None:
-        costs, found, _ = found_in(recorded.calibrate, known)
-        known = known._replace(asynchronous=found.asynchronous)
+        costs, found, _ = found_in(recorded.calibrate, known, experts=experts)
+        known = known._replace(asynchronous=found.asynchronous, kv_tokens=found.kv_tokens,
+                               max_num_batched_tokens=found.max_num_batched_tokens)
     server = with_limits(known._replace(asynchronous=known.asynchronous is not False))
     loads, others = ([load for path in paths for load in load_summaries(path)] for paths in recorded[1:3])
     others = [load for load in others if load not in loads]

@@ -12,6 +12,8 @@ A request that got nothing while others got two tokens was preempted: it counts 
 and came again with a longer prompt. A prompt that may not have fitted into one step's budget was
 prefilled over several: these steps are added up.
 
+Tokens of a prompt that the file says were cached are not prefilled, but they are read.
+
 It ignores what lies between client and server: a token is taken to arrive when its step ends.
 """
 
@@ -53,6 +55,7 @@ class Life(NamedTuple):
 
     tokens: list  # (time in seconds, tokens that came then)
     held: int  # tokens before the first one: its prompt, and after a preemption what it had generated, too
+    computed: int  # those of them that were not found in a cache
 
 
 class Counts:
@@ -62,6 +65,7 @@ class Counts:
         self.half_s = half_s
         self.token_s, self.tokens = running_sum(token for life in lives for token in life.tokens)
         self.began_s, self.came = running_sum((life.tokens[0][0], life.held) for life in lives)
+        self.computed = running_sum((life.tokens[0][0], life.computed) for life in lives)[1]
         self.ended_s, self.left = running_sum((life.tokens[-1][0], length(life)) for life in lives)
 
     def at(self, time_s):
@@ -76,7 +80,7 @@ class Counts:
     def prefilled(self, from_s, to_s):
         """Prompt tokens of those whose first token came after the step that ended at from_s, and by the one of to_s."""
         first, last = (bisect_right(self.began_s, time_s + self.half_s) for time_s in (from_s, to_s))
-        return self.came[last] - self.came[first]
+        return self.computed[last] - self.computed[first]
 
 
 def running_sum(pairs):
@@ -87,6 +91,13 @@ def running_sum(pairs):
 
 def length(life):
     return life.held + sum(tokens for _, tokens in life.tokens)
+
+
+def computed_tokens(bench):
+    """Of each prompt, the tokens that the server computed: all but those that the file says were cached."""
+    if bench.cached_tokens is None:
+        return bench.prompt_tokens
+    return [prompt - cached for prompt, cached in zip(bench.prompt_tokens, bench.cached_tokens)]
 
 
 # --- from gaps to lives ---------------------------------------------------------------------------
@@ -125,17 +136,18 @@ def half_step_s(tokens):
     return median(shares) / 2 if shares else 0.0
 
 
-def lives_of(tokens, prompt, token_s, half_s):
+def lives_of(tokens, prompt, token_s, half_s, computed=None):
     """The Lives of a request: one, or more if it was preempted. token_s: times of everybody's tokens, in order."""
-    lives, begin, held = [], 0, prompt
+    lives, begin, held, computed = [], 0, prompt, prompt if computed is None else computed
     for i in range(1, len(tokens)):
         (before, _), (time, came) = tokens[i - 1], tokens[i]
         if came == 1 and time - before > 4 * half_s:
             first, last = bisect_right(token_s, before + half_s), bisect_left(token_s, time - half_s) - 1
             if last > first and token_s[last] - token_s[first] > half_s:  # two steps of others, none of its own
-                lives.append(Life(tokens[begin:i], held))
+                lives.append(Life(tokens[begin:i], held, computed))
                 begin, held = i, length(lives[-1])
-    return [*lives, Life(tokens[begin:], held)]
+                computed = held
+    return [*lives, Life(tokens[begin:], held, computed)]
 
 
 # --- from lives to samples ------------------------------------------------------------------------
@@ -149,7 +161,8 @@ def step_samples(bench, budget, most=100_000):
     tokens = arrivals(bench)
     half_s, gaps = half_step_s(tokens), sum(map(len, tokens)) - len(tokens)
     token_s = sorted(time for each in tokens for time, _ in each)
-    lives = [lives_of(each, prompt, token_s, half_s) for each, prompt in zip(tokens, bench.prompt_tokens)]
+    prompts = zip(tokens, bench.prompt_tokens, computed_tokens(bench))
+    lives = [lives_of(each, prompt, token_s, half_s, computed) for each, prompt, computed in prompts]
     counts = Counts([life for each in lives for life in each], half_s)
     every = -(-gaps // most) or 1
     taken = []

@@ -8,9 +8,11 @@ coordinate by coordinate in steps of the logs that shrink, for a synchronous and
 scheduler. The better one is the server's.
 
 What is fitted is step(S) at the number of sequences that each load had, the prefill of a prompt
-token, and the overhead. A cost of the cache and a hidden part of a prefill enter only if lengths
-differ, and if the error falls by more than noise. It ignores gaps between tokens (ITL): clients
-count chunks of text for tokens.
+token, and the overhead. Between these numbers step(S) is a line, or a line of the root of S. All
+else enters only if the error falls by more than noise: another token budget than vLLM's default, a
+hidden part of a prefill, a cost of the cache, a KV cache that is short, and the experts of a
+mixture. Each sequence of a step takes k of its E experts, and S of them read E (1 - (1 - k/E)^S).
+It ignores gaps between tokens (ITL): clients count chunks of text for tokens.
 """
 
 from math import exp, fsum, log
@@ -18,8 +20,8 @@ from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
-from common import BadInput, MOST, percentile, progress
-from files.costs import Costs, Server
+from common import BadInput, MOST, count, percentile, progress
+from files.costs import Costs, Server, interpolated
 from calibration.fit import solved
 from running.processes import cores, in_processes
 from calibration.loads import predicted_figures
@@ -31,24 +33,46 @@ TOLERANCE = {  # the error that counts as one: medians and means are steadier th
     "p50_tpot_ms": 0.08, "mean_tpot_ms": 0.08, "p99_tpot_ms": 0.20,
     "throughput_tps": 0.05,
 }
+BUDGETS = (2048, 8192, 16384)  # max_num_batched_tokens that vLLM takes by default on one GPU or another
+EXPERTS = (16, 32)  # E/k of most mixtures: 8 of 128, 4 of 128, 8 of 256 experts serve a token
+DRAWN = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)  # sequences: points of a curve
 SHARES = (0.1, 0.5)  # of the shortest TTFT that may be overhead: the search starts from both
-FIRST_MOVE, LAST_MOVE = 0.4, 0.008  # of the log of a cost
-MOST_SWEEPS = 40
+FIRST_MOVE, ROUGH_MOVE, LAST_MOVE = 0.4, 0.05, 0.008  # of the log of a cost
+MOST_SWEEPS, FEW_SWEEPS = 40, 12  # of the last search, of one that only compares
 SETTLED = 0.01  # a sum of squares that falls by a smaller share stands still
 FAR = 1.0  # errors are squared up to here
 FEW = 100  # requests
+GOOD = 0.1  # an error so small is noise: no further term is looked for
 APART = 1.25  # loads whose sequences, or lengths, differ by less than this tell one thing
 LOWER, SURELY = 0.2, 0.05  # a further term must lower the sum of squares by this share, and by this much
+QUEUED = 0.25  # of the running sequences: so many that wait are more than a prefill's time brings
 LEAST_US = 20.0  # an overhead below this is none
 FREE = 0.05  # of a step or a TTFT: a cost begins with no less
 TAKEN = 0.3  # of a step by the cache, of a prefill by what is hidden: where a further term starts
+
+
+class Way(NamedTuple):
+    """What a search does not move: the server's limits and scheduler, and the shape of step(S)."""
+
+    server: Server
+    shape: str = "line"  # or "root"
+    experts: float = None  # E/k, where a mixture of experts adds to the shape
+
+
+class Search(NamedTuple):
+    """The costs of a search, by term, as logs of microseconds; that of the memory in tokens."""
+
+    logs: dict
+    errors: list
+    squares: float  # of the errors, summed; see loss
+    way: Way
 
 
 class SummaryFit(NamedTuple):
     """The costs of a server, and how near they come."""
 
     costs: Costs
-    asynchronous: bool
+    way: Way
     error: float  # root of the mean square of all errors; 1 is as far as a prediction may be
     other_error: float  # with the other scheduler; None: it was not tried
     points: list  # sequences at which step(S) was fitted
@@ -56,12 +80,13 @@ class SummaryFit(NamedTuple):
     figures: list  # the figures of each load as the engine plays it
 
 
-class Search(NamedTuple):
-    """The costs of a search, by term, as logs of microseconds."""
-
-    logs: dict
-    errors: list
-    squares: float  # of the errors, summed; see loss
+def ratio(text):
+    """argparse type: 128/8, how many times more experts there are than serve a token."""
+    experts, _, active = text.partition("/")
+    value = count(experts) / count(active)
+    if value <= 1:
+        raise BadInput(f"expected E/k, more experts than serve a token, as 128/8, found {text[:40]}")
+    return value
 
 
 # --- what the loads tell --------------------------------------------------------------------------
@@ -94,17 +119,23 @@ def points_of(loads, max_num_seqs):
     return sorted({round(point) for point in points})
 
 
-def further_terms(loads):
-    """Terms that the lengths of the loads may tell: a hidden part of a prefill, a cost of the cache."""
-    terms = {"hidden": prompt_alone, "context": held}
-    return [term for term, of_request in terms.items() if lengths_differ(loads, of_request)]
-
-
 def lengths_differ(loads, of_request):
     """Are some requests longer than others, of all loads together?"""
     lengths = [of_request(*request) for load in loads for request in zip(load.prompt_tokens, load.output_tokens)]
     low, high = (percentile(lengths, percent) for percent in (10, 90))
     return high > APART * low
+
+
+def queues(load, max_num_seqs):
+    """Did many requests wait at the server, by Little's law? Then it may be its memory that let no more run."""
+    ttft_ms = load.figures.get("mean_ttft_ms") or load.figures.get("p50_ttft_ms", 0)
+    waiting = ttft_ms / 1000 * load.figures.get("throughput_tps", 0) / fmean(load.output_tokens)
+    return waiting > QUEUED * sequences_of(load, max_num_seqs)
+
+
+def least_memory(loads):
+    """Tokens of a KV cache in which the longest request fits, with room to spare."""
+    return 64 + max(prompt + output for load in loads for prompt, output in zip(load.prompt_tokens, load.output_tokens))
 
 
 def prompt_alone(prompt, _):
@@ -119,7 +150,12 @@ def held(prompt, output):
 # --- from logs to costs and back ------------------------------------------------------------------
 
 
-def costs_of(logs):
+def read_experts(ratio, sequences):
+    """How many experts a step reads, in units of those of one sequence: E/k (1 - (1 - k/E)^S). ratio: E/k."""
+    return ratio * (1 - (1 - 1 / ratio) ** sequences)
+
+
+def costs_of(logs, way):
     """The Costs of the terms of a search. The key of a point is its number of sequences; its value, what it adds."""
     us = {term: exp(value) for term, value in logs.items()}
     points, total_us = [], 0.0
@@ -127,6 +163,14 @@ def costs_of(logs):
         total_us += us[sequences]
         points.append((sequences, total_us))
     (first, first_us), (last, last_us) = points[0], points[-1]
+    if len(points) > 1 and (way.shape == "root" or "experts" in us):
+        bent = [(sequences**0.5 if way.shape == "root" else sequences, us) for sequences, us in points]
+        points = []
+        for sequences in DRAWN:
+            step_us = interpolated(bent, sequences**0.5 if way.shape == "root" else sequences)
+            if "experts" in us:
+                step_us += us["experts"] * (read_experts(way.experts, sequences) - read_experts(way.experts, first))
+            points.append((sequences, max(1.0, step_us)))
     slope_us = (last_us - first_us) / (last - first) if last > first else 0.0
     step_us = max(1.0, first_us - slope_us * first)
     if len(points) == 2:
@@ -134,6 +178,11 @@ def costs_of(logs):
     overhead_us = us.get("overhead", 0.0)
     return Costs(us["prefill"], step_us, slope_us, overhead_us if overhead_us >= LEAST_US else 0.0,
                  us.get("context", 0.0), us.get("hidden", 0.0), tuple(points) if len(points) > 2 else ())
+
+
+def server_of(logs, way):
+    """The Server of a search: its KV cache may be a term of it."""
+    return way.server._replace(kv_tokens=round(exp(logs["memory"]))) if "memory" in logs else way.server
 
 
 def closed_form(loads, points, share, max_num_seqs):
@@ -185,11 +234,13 @@ def errors_of(load, figures):
             for name, measured in load.figures.items() if name in TOLERANCE and name in figures]
 
 
-def tried(logs, loads, server):
+def tried(logs, loads, way):
     """The Search that stands at these logs."""
-    costs = costs_of(logs)
+    if "memory" in logs:
+        logs = logs | {"memory": max(logs["memory"], log(least_memory(loads)))}
+    costs, server = costs_of(logs, way), server_of(logs, way)
     errors = [error for load in loads for error in errors_of(load, predicted_figures(load, costs, server))]
-    return Search(logs, errors, fsum(map(loss, errors)))
+    return Search(logs, errors, fsum(map(loss, errors)), way)
 
 
 def loss(error):
@@ -197,34 +248,34 @@ def loss(error):
     return error * error if abs(error) < FAR else FAR * (2 * abs(error) - FAR)
 
 
-def searched(logs, loads, server):
-    """The Search that ends where no term's move of LAST_MOVE helps: Newton's steps, then a sweep over the terms."""
-    best, move = tried(logs, loads, server), FIRST_MOVE
-    for _ in range(MOST_SWEEPS):
+def searched(logs, loads, way, last_move):
+    """The Search that ends where no term's move of last_move helps: Newton's steps, then a sweep over the terms."""
+    best, move = tried(logs, loads, way), FIRST_MOVE
+    for _ in range(MOST_SWEEPS if last_move == LAST_MOVE else FEW_SWEEPS):
         before = best
-        best = swept(newton(best, move, loads, server), move, loads, server)
+        best = swept(newton(best, move, loads), move, loads)
         if best.squares > (1 - SETTLED) * before.squares:
             move /= 2
-            if move < LAST_MOVE:
+            if move < last_move:
                 break
     return best
 
 
-def swept(best, move, loads, server):
+def swept(best, move, loads):
     """The best Search after each term was moved up or down."""
     for term in best.logs:
-        for way in (move, -move):
-            found = tried(best.logs | {term: best.logs[term] + way}, loads, server)
+        for by in (move, -move):
+            found = tried(best.logs | {term: best.logs[term] + by}, loads, best.way)
             if found.squares < best.squares:
                 best = found
                 break
     return best
 
 
-def newton(best, move, loads, server):
+def newton(best, move, loads):
     """The Search one step of Gauss and Newton further; the same one where none helps. move: of the logs, for slopes."""
     terms = list(best.logs)
-    there = [tried(best.logs | {term: best.logs[term] + move / 2}, loads, server).errors for term in terms]
+    there = [tried(best.logs | {term: best.logs[term] + move / 2}, loads, best.way).errors for term in terms]
     slopes = [[(b - a) / (move / 2) for a, b in zip(best.errors, errors)] for errors in there]
     weights = [min(1.0, FAR / max(abs(error), 1e-9)) for error in best.errors]
     matrix = [[fsum(w * a * b for w, a, b in zip(weights, one, other)) for other in slopes] for one in slopes]
@@ -234,29 +285,67 @@ def newton(best, move, loads, server):
                   for i, row in enumerate(matrix)]
         step = solved(damped, right)
         if step:
-            logs = {term: best.logs[term] + max(-1.0, min(1.0, way)) for term, way in zip(terms, step)}
-            found = tried(logs, loads, server)
+            logs = {term: best.logs[term] + max(-1.0, min(1.0, by)) for term, by in zip(terms, step)}
+            found = tried(logs, loads, best.way)
             if found.squares < best.squares:
                 return found
     return best
 
 
-def with_further(best, loads, server):
-    """(Search, its further terms): those that the loads may tell, and that lower the error by more than noise."""
-    again, terms = revived(best.logs), []
-    best = better(best, [again] if again != best.logs else [], loads, server)
-    for term in further_terms(loads):
-        more = better(None, [grown(revived(best.logs), term, loads)], loads, server)
-        if more.squares < (1 - LOWER) * best.squares and more.squares < best.squares - SURELY:
-            best = more
-            terms.append(term)
-    return best, terms
+# --- further terms --------------------------------------------------------------------------------
 
 
-def better(best, starts, loads, server):
-    """The best of a Search and of those that begin there."""
-    searches = [searched(logs, loads, server) for logs in starts]
-    return min(filter(None, [best, *searches]), key=attrgetter("squares"))
+def chosen(loads, points, server, budgets, told_experts):
+    """(Search, its further terms) of one scheduler: the plainest way, unless another lowers the error by more than
+    noise.
+    """
+    plain = Way(server._replace(max_num_batched_tokens=budgets[0]))
+    starts = [closed_form(loads, points, share, server.max_num_seqs) for share in SHARES]
+    best = min((searched(start, loads, plain, ROUGH_MOVE) for start in starts), key=attrgetter("squares"))
+    for budget in budgets[1:]:
+        best = better(best, best.logs, best.way._replace(server=server._replace(max_num_batched_tokens=budget)), loads)
+    if len(points) > 1:
+        best = better(best, best.logs, best.way._replace(shape="root"), loads, 0.0)
+    terms, known = [], further_terms(loads, points, server)
+    if told_experts and len(points) > 1:
+        way = best.way._replace(shape="line", experts=told_experts)
+        best = better(best, grown(revived(best.logs), "experts", loads, way), way, loads, 0.0)
+        terms = [term for term in ("experts",) if term in best.logs]
+    while best.squares > GOOD * GOOD * len(best.errors):
+        more = best
+        for term, ratio in known:
+            way = best.way._replace(experts=ratio, shape="line") if ratio else best.way
+            if term not in best.logs:
+                found = better(best, grown(revived(best.logs), term, loads, way), way, loads)
+                more = min(more, found, key=attrgetter("squares"))
+        if more is best:
+            break
+        terms += [term for term in more.logs if term not in best.logs]
+        best = more
+    return searched(revived(best.logs), loads, best.way, LAST_MOVE), terms
+
+
+def better(best, logs, way, loads, share=LOWER):
+    """The Search from these logs if it lowers the squares by this share and by more than noise, else the best so far.
+
+    share: 0 for what adds no constant, or what the user says of the server.
+    """
+    found = searched(revived(logs), loads, way, ROUGH_MOVE)
+    least = SURELY if share else 0.0
+    return found if found.squares < min((1 - share) * best.squares, best.squares - least) else best
+
+
+def further_terms(loads, points, server):
+    """(term, E/k or None) of each term that the loads may tell."""
+    if any(load.drawn for load in loads):
+        return []  # what a draw leaves would be taken for a term
+    terms = {"hidden": prompt_alone, "context": held}
+    found = [(term, None) for term, of_request in terms.items() if lengths_differ(loads, of_request)]
+    if not server.kv_tokens and any(queues(load, server.max_num_seqs) for load in loads):
+        found.append(("memory", None))
+    if len(points) > 1:
+        found += [("experts", ratio) for ratio in EXPERTS]
+    return found
 
 
 def revived(logs):
@@ -267,23 +356,34 @@ def revived(logs):
         {"overhead": max(logs["overhead"], least)}
 
 
-def grown(logs, term, loads):
-    """Logs with one more term, which takes a share of a step, or hides a share of a prefill."""
-    costs = costs_of(logs)
+def grown(logs, term, loads, way):
+    """Logs with one more term, which takes a share of a step, hides a share of a prefill, or begins to bind."""
+    costs = costs_of(logs, way)
+    points = sorted(term for term in logs if not isinstance(term, str))
     if term == "hidden":
         hidden_us = TAKEN * costs.prefill_us_per_token * fmean(loads[0].prompt_tokens)
         return logs | {"hidden": log(hidden_us), "prefill": logs["prefill"] + log(1 + TAKEN)}
-    points = sorted(term for term in logs if not isinstance(term, str))
+    if term == "memory":
+        tokens = max(sequences_of(load, way.server.max_num_seqs) * fmean(map(held, load.prompt_tokens,
+                                                                            load.output_tokens)) for load in loads)
+        return logs | {"memory": log(max(tokens, 2 * least_memory(loads)))}
+    if term == "experts":
+        rise = read_experts(way.experts, points[-1]) - read_experts(way.experts, points[0])
+        experts_us = (1 - TAKEN) * fsum(exp(logs[point]) for point in points[1:]) / rise
+        return logs | {point: logs[point] + log(TAKEN) for point in points[1:]} | {"experts": log(experts_us)}
     load = max(loads, key=lambda load: len(load.prompt_tokens))
     cached = points[-1] * fmean(map(held, load.prompt_tokens, load.output_tokens))
     less = {point: logs[point] + log(1 - TAKEN) for point in points}
     return logs | less | {"context": log(TAKEN * costs.decode_us(points[-1]) / cached)}
 
 
-def fitted(loads, server):
-    """The SummaryFit of a server to its loads. server: its Server with limits; asynchronous None: both are tried.
+# --- all of it ------------------------------------------------------------------------------------
 
-    Raises BadInput where the figures cannot tell a step.
+
+def fitted(loads, server, experts=None):
+    """The SummaryFit of a server to its loads. Raises BadInput where the figures cannot tell a step.
+
+    server: what is known of it; asynchronous None: both schedulers are tried; no budget: BUDGETS are. experts: E/k.
     """
     if len(loads) < 2:
         raise BadInput(f"summaries of two loads or more are needed to fit costs, found {len(loads)}")
@@ -294,21 +394,16 @@ def fitted(loads, server):
     telling = list(filter(tells_step, loads))
     if not telling:
         raise BadInput("the loads have no figure that tells a step: TPOT or throughput")
+    server = server._replace(max_num_seqs=server.max_num_seqs or MAX_NUM_SEQS)
     points = points_of(telling, server.max_num_seqs)
+    budgets = [server.max_num_batched_tokens] if server.max_num_batched_tokens else BUDGETS
     kinds = [True, False] if server.asynchronous is None else [server.asynchronous]
-    servers = [server._replace(asynchronous=kind) for kind in kinds]
-    starts = [closed_form(loads, points, share, server.max_num_seqs) for share in SHARES]
-    jobs = [(searched, start, loads, one) for one in servers for start in starts]
+    jobs = [(chosen, loads, points, server._replace(asynchronous=kind), budgets, experts) for kind in kinds]
     done = dict(progress(in_processes(jobs, cores()), len(jobs)))
-    best = [min((done[len(starts) * k + i] for i in range(len(starts))), key=attrgetter("squares"))
-            for k in range(len(servers))]
-    jobs = [(with_further, one_best, loads, one) for one_best, one in zip(best, servers)]
-    more = dict(progress(in_processes(jobs, cores()), len(jobs)))
-    order = sorted(range(len(servers)), key=lambda k: more[k][0].squares)
-    search, terms = more[order[0]]
-    costs = costs_of(search.logs)
-    figures = [predicted_figures(load, costs, servers[order[0]]) for load in loads]
-    count = sum(len(errors_of(load, own)) for load, own in zip(loads, figures))
-    errors = [(more[k][0].squares / count) ** 0.5 for k in order]
-    return SummaryFit(costs, servers[order[0]].asynchronous, errors[0], errors[1] if len(errors) > 1 else None, points,
-                      terms, figures)
+    order = sorted(done, key=lambda k: done[k][0].squares)
+    (search, terms), n = done[order[0]], len(done[0][0].errors)
+    way = search.way._replace(server=server_of(search.logs, search.way))
+    costs = costs_of(search.logs, way)
+    figures = [predicted_figures(load, costs, way.server) for load in loads]
+    errors = [(done[k][0].squares / n) ** 0.5 for k in order]
+    return SummaryFit(costs, way, errors[0], errors[1] if len(errors) > 1 else None, points, terms, figures)

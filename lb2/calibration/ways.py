@@ -6,15 +6,19 @@ Detailed results tell them by the gaps between tokens (gaps.py). Where one of th
 summary, they are those with which the engine comes nearest to the figures of all (search.py).
 """
 
+from math import log
 from typing import NamedTuple
 
 from files.benchmarks import load_benches
 from files.costs import Costs, Server
 from files.source_table import named
+from calibration.doubts import Doubt, doubts
 from calibration.gaps import BUDGET, calibrated
-from calibration.loads import is_summary, load_of_bench, load_summaries
+from calibration.loads import is_summary, load_of_bench, load_summaries, with_lengths
 from calibration.search import MAX_NUM_SEQS, fitted
 from calibration.words import most_sequences, said, said_of_summaries
+
+AS_PLAYED = 0.1  # of the log of a throughput: a load that is played so differently is another one
 
 
 class Found(NamedTuple):
@@ -25,29 +29,71 @@ class Found(NamedTuple):
     sentences: list
 
 
-def found_in(paths, told=Server(), points=()):
-    """The Found of some results. told: what the user says of the server. points: Loads beside them. Raises BadInput."""
+def found_in(paths, told=Server(), points=(), lengths=None, experts=None):
+    """The Found of some results. Raises BadInput.
+
+    told: what the user says of the server. points: Loads beside the results. lengths: Requests, for summaries whose
+    lengths are not known. experts: E/k of a mixture of E experts, k of which serve a token.
+    """
     if points or any(map(is_summary, paths)):
-        return found_by_figures([*(load for path in paths for load in load_summaries(path)), *points], told)
+        loads = [*(load for path in paths for load in load_summaries(path)), *points]
+        return found_by_figures([with_lengths(load, lengths) for load in loads] if lengths else loads, told, experts)
     return found_by_gaps([bench for path in paths for bench in load_benches(path)], told)
 
 
-def found_by_figures(loads, told):
+def found_by_figures(loads, told, experts):
     """The Found of the engine that comes nearest to the figures of some loads."""
-    limits = with_limits(told)
-    found = fitted(loads, limits)
-    server = told._replace(asynchronous=found.asynchronous, measured_sequences=found.points[-1],
-                           measured_prompt_tokens=max(tokens for load in loads for tokens in load.prompt_tokens))
-    return Found(found.costs, server, list(said_of_summaries(loads, found, limits)))
+    found = fitted(loads, told, experts)
+    limits = found.way.server
+    budget = limits.max_num_batched_tokens if limits.max_num_batched_tokens != BUDGET else told.max_num_batched_tokens
+    doubts = [doubt for load in loads for doubt in load.doubts] + fit_doubts(loads, found)
+    server = told._replace(
+        asynchronous=limits.asynchronous, max_num_batched_tokens=budget, kv_tokens=limits.kv_tokens,
+        measured_sequences=found.points[-1], assumed=assumed(told, budget),
+        measured_prompt_tokens=max(tokens for load in loads for tokens in load.prompt_tokens))
+    return doubted(found.costs, server, doubts, list(said_of_summaries(loads, found, told)))
+
+
+def fit_doubts(loads, found):
+    """Doubts about a fit that does not come near, and about loads that were not what their file says."""
+    signs = []
+    for load, figures in zip(loads, found.figures):
+        measured = load.figures.get("throughput_tps")
+        if measured and abs(log(figures["throughput_tps"] / measured)) > AS_PLAYED:
+            signs.append(Doubt("load", f"{load.name}: {measured:.0f} tokens/s were measured, and {figures['throughput_tps']:.0f} "
+                               "are played. The load was probably not what its file says."))
+    if found.error >= 1:
+        signs.append(Doubt("fit", f"The fit is off by {found.error:.2f}; 1 is as far as a prediction may be. A limit of the "
+                           "server may be missing (--max-num-seqs, --max-num-batched-tokens, --kv-tokens), or the loads "
+                           "are not of one server."))
+    return signs
 
 
 def found_by_gaps(benches, told):
     """The Found of detailed results."""
     found = calibrated(benches, told.max_num_batched_tokens)
     asynchronous = found.asynchronous is not False if told.asynchronous is None else told.asynchronous
-    server = told._replace(asynchronous=asynchronous, measured_sequences=round(most_sequences(found)),
+    budget = found.budget if found.budget < BUDGET else told.max_num_batched_tokens
+    server = told._replace(asynchronous=asynchronous, max_num_batched_tokens=budget, assumed=assumed(told, budget),
+                           measured_sequences=round(most_sequences(found)),
                            measured_prompt_tokens=max(tokens for bench in benches for tokens in bench.prompt_tokens))
-    return Found(found.costs, server, said(benches, found, told.max_num_batched_tokens is not None))
+    return doubted(found.costs, server, doubts(benches, found), said(benches, found, told))
+
+
+def doubted(costs, server, signs, sentences):
+    """The Found; with doubts the first line says so, and so does costs.txt."""
+    if not signs:
+        return Found(costs, server, sentences)
+    names = list(dict.fromkeys(sign.name for sign in signs))
+    first = f"DISAGREEMENT: do not trust these costs ({', '.join(names)}). costs.txt says trusted=no, and so will a plan."
+    return Found(costs, server._replace(trusted="no", why=",".join(names)),
+                 [first, *(sign.sentence for sign in signs), *sentences])
+
+
+def assumed(told, budget):
+    """The limits that nobody told and no run tells, as vLLM has them by default; None: all are known."""
+    limits = [("max_num_batched_tokens", budget, BUDGET), ("max_num_seqs", told.max_num_seqs, MAX_NUM_SEQS)]
+    return ",".join(f"{name}:{default}" for name, known, default in limits if not known) or None
 
 
 def with_limits(told):

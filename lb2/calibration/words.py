@@ -1,28 +1,32 @@
 """What does a calibration mean, how good is it, and which run would make it better? In plain words.
 
-    said(benches, found, budget_told)          -> sentences on costs that gaps between tokens told
-    said_of_summaries(loads, found, server)    -> sentences on costs that the figures of loads told
+    said(benches, found, told)               -> sentences on costs that gaps between tokens told
+    said_of_summaries(loads, found, told)    -> sentences on costs that the figures of loads told
 """
 
 from statistics import median
 
 from common import percentile
+from calibration.gaps import BUDGET
 from calibration.loads import FIGURES
 from calibration.overhead import AS_GOOD, ENOUGH, queued_in, times_of
-from calibration.search import APART
+from calibration.search import APART, MAX_NUM_SEQS
 from files.sources import counted
 
+DEFAULTS = "vLLM 0.33's API server takes 8,192 and 1,024 on a GPU of 70 GiB or more (H100, H200; not A100, GB10), and " \
+           "16,384 and 1,024 from 160 GiB on."
 SAME = 1.05  # errors of two schedulers within this ratio do not tell them apart
+SURE = 20  # requests that found the server empty: fewer may all be odd, as the first of a run is
 FEW = 30  # samples with a prefill, below which more are asked for
 
 
 # --- costs that gaps told -------------------------------------------------------------------------
 
 
-def said(benches, found, budget_told):
-    """The sentences that explain a Calibration. budget_told: the user named the server's token budget."""
-    parts = [meaning(found), [residuals(found)], oddities(benches, found, budget_told), [scheduler(found)],
-             [extrapolates(benches, found)], missing(benches, found)]
+def said(benches, found, told):
+    """The sentences that explain a Calibration. told: what the user says of the server."""
+    parts = [meaning(found), [residuals(found)], oddities(benches, found, told), [scheduler(found)],
+             [extrapolates(benches, found)], missing(benches, found), defaults(told, found.budget != BUDGET)]
     return [sentence for part in parts for sentence in part]
 
 
@@ -73,7 +77,16 @@ def residuals(found):
            f"Residuals: median size {size:.2f} %, 5 to 95 %: {spread[0]:+.2f} to {spread[1]:+.2f} %."
 
 
-def oddities(benches, found, budget_told):
+def defaults(told, budget_found):
+    """Limits that nobody told."""
+    limits = {"max_num_batched_tokens": not told.max_num_batched_tokens and not budget_found and BUDGET,
+              "max_num_seqs": not told.max_num_seqs and MAX_NUM_SEQS}
+    taken = [f"{name} {value:,}" for name, value in limits.items() if value]
+    if taken:
+        yield f"Not told, and taken by default: {', '.join(taken)}; costs.txt says it. {DEFAULTS}"
+
+
+def oddities(benches, found, told):
     """What is odd in each run."""
     for bench, steps in zip(benches, found.steps):
         for sentence in bench.oddities:
@@ -89,7 +102,8 @@ def oddities(benches, found, budget_told):
             yield f"{bench.name} has {steps.gaps:,} gaps; those of every {steps.every}. request are used."
         if steps.preemptions:
             yield f"{bench.name}: {counted(steps.preemptions, 'time')} a request got nothing while others got " \
-                  "tokens: the KV cache was short, and it was preempted. Give --kv-tokens to plan and measured."
+                  "tokens: the KV cache was short, and it was preempted. Give --kv-tokens, as the server's log has it; it " \
+                  f"held up to {most_held(steps):,} tokens."
         queued = len(queued_in(times_of(bench))) if bench.starts_s and steps.samples else 0
         if queued:
             most = max(round(sample.sequences / sample.steps) for sample in steps.samples)
@@ -97,10 +111,13 @@ def oddities(benches, found, budget_told):
                   f"than {counted(most, 'sequence')} ran together: its max_num_seqs, or its memory. Their TTFT holds " \
                   "the waiting; it tells no overhead."
     largest = max(sample.prompt_tokens / max(1, sample.prefills) for sample in found.samples)
-    if not budget_told and largest > found.budget / 2:
-        cut = f"Steps look as if prompts were cut in chunks of {found.budget}" if found.budget < 2048 else \
-            f"A step is taken to hold at most {found.budget} tokens"
-        yield f"{cut}; --max-num-batched-tokens tells it better."
+    if not told.max_num_batched_tokens and largest > found.budget / 2 and found.budget < BUDGET:
+        yield f"Steps look as if prompts were cut in chunks of {found.budget}; --max-num-batched-tokens tells it better."
+
+
+def most_held(steps):
+    """The most tokens that the cache held while a request was preempted."""
+    return round(max(sample.cached_tokens / sample.steps for sample in steps.samples))
 
 
 def scheduler(found):
@@ -130,9 +147,11 @@ def missing(benches, found):
     terms, samples = found.fit.terms, found.samples
     levels = {round(sample.sequences / sample.steps) for sample in samples}
     if "sequence" not in terms:
-        why = "the runs have one number of sequences" if len(levels) == 1 else "steps did not grow with the sequences"
-        yield f"Missing: step_ms_per_sequence is 0, {why}. A run with 16 clients, or at half your highest rate, " \
-              "tells it."
+        if max(levels) < 8:
+            yield "Missing: step_ms_per_sequence is 0, the runs had few sequences at once. A run with 16 clients, or at " \
+                  "half your highest rate, tells it."
+        else:
+            yield f"step_ms_per_sequence is 0: steps did not grow with the sequences, {max(levels)} at most."
     if "context" not in terms:
         yield "Not told: a cost of the cache. Either it is small, or sequences and cached tokens grew together. " \
               "Runs with long and with short prompts tell them apart."
@@ -145,9 +164,11 @@ def missing(benches, found):
     elif found.prefill_from == "gaps" and sum(sample.prefills > 0 for sample in samples) < FEW:
         yield f"Few steps had a prefill: fewer than {FEW}. A longer run tells it better."
     overhead = found.overhead
-    if found.prefill_from != "one length" and overhead.alone < ENOUGH and \
+    if found.prefill_from != "one length" and overhead.alone < SURE and \
             (overhead.asynchronous is None or overhead.high_us - overhead.low_us > 2000):
-        yield "Missing: the overhead. A run with --max-concurrency 1, or one at a rate of its own, tells it."
+        told = "only a range tells it" if overhead.asynchronous is not None else \
+            f"{counted(overhead.alone, 'request')} told it" if overhead.alone else "nothing told it"
+        yield f"Missing: the overhead, {told}. A run with --max-concurrency 1, or one at a rate of its own, tells it."
 
 
 def most_sequences(found):
@@ -158,8 +179,8 @@ def most_sequences(found):
 # --- costs that figures told ----------------------------------------------------------------------
 
 
-def said_of_summaries(loads, found, server):
-    """The sentences that explain a SummaryFit. server: the limits it was played with."""
+def said_of_summaries(loads, found, told):
+    """The sentences that explain a SummaryFit. told: what the user says of the server."""
     costs = found.costs
     steps = ", ".join(f"{costs.decode_us(point) / 1000:.2f} ms with {point}" for point in found.points)
     noun = "sequence" if found.points == [1] else "sequences"
@@ -171,7 +192,9 @@ def said_of_summaries(loads, found, server):
     if costs.context_us_per_token:
         yield f"10,000 tokens in the cache add {10 * costs.context_us_per_token:.2f} ms to a step."
     yield f"The overhead, from the client to the scheduler and back, is {costs.overhead_us / 1000:.2f} ms."
+    server = found.way.server
     memory = f"a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else "as much memory as needed"
+    yield from bends(found, told)
     yield f"Played with max_num_seqs {server.max_num_seqs}, a budget of {server.max_num_batched_tokens} tokens a " \
           f"step, and {memory}."
     for load, figures in zip(loads, found.figures):
@@ -183,11 +206,28 @@ def said_of_summaries(loads, found, server):
             yield f"{load.name}: {oddity}"
     yield nearer_scheduler(found)
     yield from not_told(loads, found)
+    yield from defaults(told, server.max_num_batched_tokens != BUDGET)
+
+
+def bends(found, told):
+    """What the fit tells beside the costs: the shape of step(S), and limits."""
+    way = found.way
+    if way.shape == "root":
+        yield "A step grows with the root of the number of sequences: that explains the figures better than a line."
+    if "experts" in found.terms:
+        yield f"A step reads more experts with more sequences, as a mixture with E/k = {way.experts:g} does: " \
+              "E (1 - (1 - k/E)^S) of them. That explains the figures better than a line."
+    if not told.max_num_batched_tokens and way.server.max_num_batched_tokens != BUDGET:
+        yield f"The token budget is told by the fit: {way.server.max_num_batched_tokens:,} explains the figures better " \
+              f"than {BUDGET:,}."
+    if "memory" in found.terms:
+        yield f"A KV cache of about {way.server.kv_tokens:,} tokens is told by the fit: without that limit more requests " \
+              "run at once than the figures say. --kv-tokens, from the server's log, tells it better."
 
 
 def nearer_scheduler(found):
     """Which scheduler comes nearer."""
-    name, other = ("asynchronous", "synchronous") if found.asynchronous else ("synchronous", "asynchronous")
+    name, other = ("asynchronous", "synchronous") if found.way.server.asynchronous else ("synchronous", "asynchronous")
     if found.other_error is None:
         return f"Scheduler: {name}, as told. Error: {found.error:.2f}; 1 is as far as a prediction may be."
     close = "; that is too near to tell them apart" if found.other_error < SAME * found.error else ""
@@ -200,9 +240,8 @@ def not_told(loads, found):
     if len(found.points) == 1:
         sequences = counted(found.points[0], "sequence")
         yield f"Missing: step_ms_per_sequence is 0, all loads had about {sequences}. A load with more tells it."
-    elif len(found.points) == 2:
-        yield "Between and beyond the two numbers of sequences a step is taken to be a straight line. That fails for " \
-              "a mixture of experts; a third load between them tells it."
+    elif len(found.points) == 2 and found.way.shape == "line" and "experts" not in found.terms:
+        yield "Between and beyond the two numbers of sequences a step is taken to be a straight line."
     if "hidden" not in found.terms:
         yield "Not told: a hidden part of a prefill. It is 0."
     if "context" not in found.terms:

@@ -70,6 +70,7 @@ OPTIONAL = {"context_ms_per_token": "context_us_per_token", "hidden_ms": "hidden
 POINTS = "step_ms_at"  # 1:8.05,8:8.41,16:8.8 = ms of a step by sequences; step_ms is then the straight line near it
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "measured_sequences", "measured_prompt_tokens")
 SCHEDULERS = ("synchronous", "asynchronous")
+WORDS = ("trusted", "why", "assumed")  # no; the doubts of the calibration; limits that nobody told: a plan is for these
 
 
 class Server(NamedTuple):
@@ -81,6 +82,9 @@ class Server(NamedTuple):
     kv_tokens: int = None
     measured_sequences: int = None  # the most at once in the runs that the costs were fitted to
     measured_prompt_tokens: int = None  # the longest prompt in them
+    trusted: str = None  # "no": the calibration doubts the costs
+    why: str = None  # its doubts, in a word each: stalls,drift
+    assumed: str = None  # vLLM's defaults that it took: max_num_batched_tokens:2048
 
 
 def load_costs(path):
@@ -95,7 +99,7 @@ def load_server(path):
 
 def parsed(path, text):
     """(Costs, Server) of the text of a --costs file. Raises BadInput."""
-    times, keys = REQUIRED | OPTIONAL, {*REQUIRED, *OPTIONAL, *LIMITS, POINTS, "scheduling"}
+    times, keys = REQUIRED | OPTIONAL, {*REQUIRED, *OPTIONAL, *LIMITS, *WORDS, POINTS, "scheduling"}
     costs, server = {}, {}
     seen = set()
     for pair in text.split():
@@ -111,6 +115,10 @@ def parsed(path, text):
             costs["step_points"] = points(f"{path}: {key}", value)
         elif key in LIMITS:
             server[key] = count(value, where=f"{path}: {key}: ")
+        elif key in WORDS:
+            if not value.isascii() or not value or (key == "trusted" and value != "no"):
+                raise BadInput(f"{path}: {key}: expected {'no' if key == 'trusted' else 'words'}, found {value[:40]}")
+            server[key] = value
         elif value in SCHEDULERS:
             server["asynchronous"] = value == "asynchronous"
         else:
@@ -147,7 +155,7 @@ def costs_line(costs, server=Server()):
         fields[POINTS] = ",".join(f"{sequences}:{in_ms(us)}" for sequences, us in costs.step_points)
     if server.asynchronous is not None:
         fields["scheduling"] = SCHEDULERS[server.asynchronous]
-    fields |= {limit: value for limit in LIMITS if (value := getattr(server, limit))}
+    fields |= {limit: value for limit in (*LIMITS, *WORDS) if (value := getattr(server, limit))}
     return " ".join(f"{key}={value}" for key, value in fields.items()) + "\n"
 
 

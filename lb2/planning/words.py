@@ -33,6 +33,7 @@ class Plan(NamedTuple):
     closed: bool  # a closed loop's result
     costs_name: str  # None: the lab's costs
     measured_to: tuple  # (sequences, prompt tokens) up to which costs were measured, each None if not known
+    doubts: str = None  # why the calibration does not trust the costs
 
     @property
     def percentile(self):
@@ -59,7 +60,10 @@ def rate(load, one):
 
 
 def disagreement(plan):
-    """A measured run that contradicts the plan."""
+    """Costs that their calibration does not trust, and a measured run that contradicts the plan."""
+    if plan.doubts:
+        yield f"DISAGREEMENT: the costs are not to be trusted, says their calibration ({plan.doubts}). Run calibrate " \
+              "again, and do what it says there."
     check, one = plan.found.check, plan.found.open
     if not check:
         return

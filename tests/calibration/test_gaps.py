@@ -55,18 +55,20 @@ def test_when_steps_look_cut():
     assert not looks_cut(calibration(samples=[], fit=Fit({}, [], 1.0)))
 
 
-def test_the_budget_is_halved_while_steps_look_cut(monkeypatch):
+def test_the_budget_is_halved_while_steps_look_cut_and_taken_if_that_explains_them(monkeypatch):
     tried = []
 
-    def budgets(budget, cut_above):
+    def budgets(budget, cut_above, errors=(100.0, 79.0)):
         tried.clear()
-        monkeypatch.setattr(gaps, "at_budget", lambda _, one: tried.append(one) or calibration(budget=one))
+        monkeypatch.setattr(gaps, "at_budget", lambda _, one: tried.append(one) or calibration(
+            budget=one, fit=Fit({}, [], errors[one < 2048])))
         monkeypatch.setattr(gaps, "looks_cut", lambda found: found.budget > cut_above)
         return gaps.calibrated([], budget).budget
 
     assert budgets(None, 0) == 64 and tried == [2048, 1024, 512, 256, 128, 64], "no server has less"
     assert budgets(None, 512) == 512 and tried == [2048, 1024, 512] and budgets(None, 2048) == 2048 and tried == [2048]
     assert budgets(4096, 0) == 4096 and tried == [4096], "it is told"
+    assert budgets(None, 512, (100.0, 81.0)) == 2048, "a fifth less must be left"
 
 
 def test_costs_of_a_fit_worked_by_hand():

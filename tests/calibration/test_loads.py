@@ -42,7 +42,7 @@ def test_known_costs_come_back_from_two_summaries(asynchronous):
     true = Costs(60, 5000, 250, 3000)
     loads = [load_of(clients, true, asynchronous) for clients in (2, 16)]
     found = search.fitted(loads, SERVER)
-    assert found.asynchronous is asynchronous, (found.error, found.other_error)
+    assert found.way.server.asynchronous is asynchronous, (found.error, found.other_error)
     for sequences in (2, 8, 15):
         assert found.costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.03), found.costs
     assert found.costs.prefill_us(100) == pytest.approx(6000, rel=0.1), found.costs
@@ -60,33 +60,25 @@ def test_three_loads_give_a_piecewise_line():
     true = Costs(50, 4000, 0, 2000, step_points=((2, 4000), (4, 4000), (8, 8000), (16, 9000)))
     loads = [load_of(clients, true, True, 48) for clients in (4, 8, 16)]
     found = search.fitted(loads, SERVER._replace(asynchronous=True))
-    assert len(found.costs.step_points) == 3
+    assert len(found.costs.step_points) >= 3
     for sequences in (4, 8, 15):
         assert found.costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.12), found.costs
     assert found.other_error is None
 
 
-def test_loads_of_one_number_of_sequences_tell_no_slope():
-    loads = [load_of(4, Costs(50, 8000, 100, 2000), True, count) for count in (24, 30)]
-    assert search.points_of(loads, 32) == [4]
-    costs = search.costs_of({4: 9.0, "prefill": 3.0, "overhead": 7.0})
-    assert costs.step_us_per_sequence == 0 and costs.step_points == ()
-
-
-def test_two_points_are_a_line_and_an_error_beyond_one_counts_less_than_its_square():
-    """ln 1000 us at 2 sequences and 1000 more at 12: a line of 800 + 100 a sequence."""
-    costs = search.costs_of({2: 6.907755279, 12: 6.907755279, "prefill": 0.0, "overhead": 0.0})
-    assert (costs.step_us, costs.step_us_per_sequence) == (pytest.approx(800), pytest.approx(100))
-    assert costs.overhead_us == 0  # 1 us is none
+def test_an_error_beyond_one_counts_less_than_its_square():
     assert [search.loss(error) for error in (0.5, -1, 3)] == [0.25, 1, 5]
 
 
 def test_a_term_needs_lengths_that_differ():
+    def terms(*loads):
+        return [term for term, ratio in search.further_terms(loads, [16], SERVER)]
+
     load = of_loads.load_of_point(POINT)
-    assert search.further_terms([load, load]) == []
+    assert terms(load, load) == []
     longer = load._replace(output_tokens=[2048] * 160)
-    assert search.further_terms([load, longer]) == ["context"]
-    assert search.further_terms([load, longer._replace(prompt_tokens=[3072] * 160)]) == ["hidden", "context"]
+    assert terms(load, longer) == ["context"]
+    assert terms(load, longer._replace(prompt_tokens=[3072] * 160)) == ["hidden", "context"]
 
 
 def test_one_load_is_refused():
@@ -208,7 +200,7 @@ def test_the_largest_numbers_of_an_entry(tmp_path):
     del entry["name"]
     load, = of_loads.load_summaries(write(tmp_path / "sweep.json", [entry]))
     figures = {"p99_itl_ms": 3, "throughput_tps": MOST}
-    assert load == ("1", [1, MOST], [MOST, 1], [0, 2000 * MOST], MOST, figures, [])
+    assert load[:7] == ("1", [1, MOST], [MOST, 1], [0, 2000 * MOST], MOST, figures, [])
     one, = of_loads.load_summaries(write(tmp_path / "sweep.json", [ENTRY | {"clients": 1}]))
     assert (one.name, one.clients, one.arrivals_us) == ("c2", 1, [0, 1])
 
@@ -268,7 +260,7 @@ def test_a_result_without_its_requests(tmp_path):
     assert (load.name, load.clients, load.prompt_tokens, load.output_tokens) == ("run", 2, [100] * 4, [10] * 4)
     assert load.figures == {"p50_ttft_ms": 20.5, "p99_ttft_ms": 30.0, "throughput_tps": 99.5}
     load, = of_loads.load_summaries(write(path, RESULT | {"request_rate": 2.0}))
-    assert load.clients is None and load.arrivals_us[1] > 1 and "random ones at 2 requests" in load.oddities[1]
+    assert load.clients == 2 and load.arrivals_us[1] > 1 and "random ones at 2 requests" in load.oddities[1]
 
 
 def test_results_of_several_runs_and_of_the_extremes(tmp_path):
@@ -281,11 +273,11 @@ def test_results_of_several_runs_and_of_the_extremes(tmp_path):
     with pytest.raises(BadInput, match="run 2: expected figures such as median_ttft_ms and output_throughput, found"):
         of_loads.load_summaries(path)
     for change, clients in [({"request_rate": None}, 2), ({"request_rate": "Infinity"}, 2),
-                            ({"request_rate": "gone"}, 2), ({"request_rate": 1e-6}, None),
-                            ({"request_rate": MOST}, None), ({"max_concurrency": 1}, 1)]:
+                            ({"request_rate": "gone"}, 2), ({"request_rate": 1e-6}, 2), ({"request_rate": MOST}, 2),
+                            ({"max_concurrency": 1}, 1)]:
         record = {key: value for key, value in (RESULT | change).items() if value != "gone"}
         load, = of_loads.load_summaries(write(path, record))
-        assert load.clients == clients and len(load.oddities) == (1 if clients else 2), change
+        assert load.clients == clients and load.drawn is (type(change.get("request_rate")) in (int, float)), change
     load, = of_loads.load_summaries(write(path, RESULT | {"max_concurrency": None}))
     assert (load.clients, load.arrivals_us, len(load.oddities)) == (None, [0, 1, 2, 3], 1), "all at once"
     load, = of_loads.load_summaries(write(path, RESULT | {"total_input_tokens": 4, "total_output_tokens": 6}))

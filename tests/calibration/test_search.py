@@ -1,15 +1,16 @@
 """The search for the costs that bring the engine nearest to figures, piece by piece and by hand."""
 
+import random
 from math import exp, log
 
 import pytest
 from calibration import search
-from calibration.loads import FIGURES, Load, load_of_point
-from calibration.search import Search
-from common import BadInput
+from calibration.loads import FIGURES, Load, predicted_figures
+from calibration.search import Way
 from files.costs import Costs, Server
 
 LIMITS = Server(None, 32, 2048)
+LINE = Way(LIMITS)
 
 
 def load(clients, n=1, prompt=100, output=10, **figures):
@@ -75,19 +76,43 @@ def logs_of(**us):
 
 
 def test_costs_of_one_two_and_three_points():
-    one = search.costs_of(logs_of(p4=8000, prefill=60, overhead=20.1))
+    one = search.costs_of(logs_of(p4=8000, prefill=60, overhead=20.1), LINE)
     assert one == Costs(*map(pytest.approx, (60, 8000, 0, 20.1)))
-    two = search.costs_of(logs_of(p4=8000, p8=1000, prefill=60, overhead=19.9, context=2, hidden=300))
+    two = search.costs_of(logs_of(p4=8000, p8=1000, prefill=60, overhead=19.9, context=2, hidden=300), LINE)
     assert two == Costs(*map(pytest.approx, (60, 7000, 250, 0, 2, 300)))
-    three = search.costs_of(logs_of(p2=5000, p4=1000, p12=2000, prefill=60))
+    three = search.costs_of(logs_of(p2=5000, p4=1000, p12=2000, prefill=60), LINE)
     assert three[:3] == pytest.approx((60, 4400, 300)) and three.overhead_us == 0
     assert [(point, round(us)) for point, us in three.step_points] == [(2, 5000), (4, 6000), (12, 8000)]
 
 
 def test_a_line_that_would_begin_below_one_microsecond_begins_there_and_ends_where_it_must():
     """10 us with 2 sequences and 90 with 4: the line would begin at -70."""
-    costs = search.costs_of(logs_of(p2=10, p4=80, prefill=60))
+    costs = search.costs_of(logs_of(p2=10, p4=80, prefill=60), LINE)
     assert (costs.step_us, costs.step_us_per_sequence) == (1, pytest.approx(89 / 4))
+
+
+@pytest.mark.parametrize("ratio, sequences, read", [(4, 1, 1), (4, 2, 1.75), (2, 3, 1.75), (16, 1000, 16)])
+def test_how_many_experts_a_step_reads(ratio, sequences, read):
+    """2 of 8 experts a token, E/k = 4: two tokens read 2, and of the 6 others 2 / 8 each: 3.5, in units of 2 1.75."""
+    assert search.read_experts(ratio, sequences) == pytest.approx(read)
+
+
+def test_the_shapes_of_a_step():
+    """6 ms at 4 sequences and 8 at 16. Of the root, 2 and 4: 7 ms at 3^2 = 9. With 4 experts of 1 ms each above the
+    first load's, (1 - 0.75^2) - (1 - 0.75) = 0.1875 of 4 come between one and two sequences: 0.75 ms."""
+    logs = logs_of(p4=6000, p16=2000, prefill=60)
+    root = search.costs_of(logs, LINE._replace(shape="root"))
+    assert [root.decode_us(s) for s in (4, 16, 64)] == [6000, 8000, 12_000]
+    assert root.decode_us(9) == pytest.approx(7000, rel=0.01), "between the points that are drawn"
+    mixture = search.costs_of(logs | {"experts": log(1000)}, LINE._replace(experts=4))
+    assert mixture.decode_us(4) == pytest.approx(6000, abs=1) and \
+        mixture.decode_us(2) - mixture.decode_us(1) == pytest.approx(2000 / 12 + 750, abs=1)
+
+
+def test_a_queue_at_the_server():
+    """4 tokens/s of outputs of 2 are 2 requests/s. With 3 s of TTFT 6 wait; 0.5 s of TPOT let 2 run: many wait."""
+    one = load(None, 4, output=2, throughput_tps=4, mean_ttft_ms=3000, p50_tpot_ms=500)
+    assert search.queues(one, 32) and not search.queues(one._replace(figures=one.figures | {"mean_ttft_ms": 240}), 32)
 
 
 # --- where the search starts ----------------------------------------------------------------------
@@ -146,46 +171,6 @@ def test_errors_are_counted_in_units_of_what_a_prediction_may_miss():
     assert search.errors_of(load(1, **measured), {"p50_ttft_ms": 10}) == [0]
 
 
-def fake_tried(monkeypatch, errors_at, refused=lambda logs: False):
-    """tried() with errors that are worked by hand; a Search that is refused is worse than all others."""
-    def tried(logs, loads, server):
-        errors = errors_at(logs)
-        return Search(logs, errors, 1e9 if refused(logs) else sum(error * error for error in errors))
-    monkeypatch.setattr(search, "tried", tried)
-    return tried
-
-
-@pytest.mark.parametrize("most, reached", [(2, 1 / 1.01), (0.8, 1 / 1.3), (0.1, 1 / 11), (0.05, 0)])
-def test_newtons_step_is_damped_until_it_helps(monkeypatch, most, reached):
-    """The error a - 1 has a slope of 1, so the step is 1, over 1 + the damping."""
-    tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 1], lambda logs: logs["a"] > most)
-    found = search.newton(tried({"a": 0.0}, [], None), 0.02, [], None)
-    assert found.logs["a"] == pytest.approx(reached, abs=1e-5)
-
-
-def test_a_step_that_changes_nothing_is_not_taken(monkeypatch):
-    monkeypatch.setattr(search, "tried", lambda logs, loads, server: Search(logs, [logs["a"] - 1], 1.0))
-    best = Search({"a": 0.0}, [-1.0], 1.0)
-    assert search.newton(best, 0.02, [], None) is search.swept(best, 0.4, [], None) is best
-
-
-def test_a_sweep_moves_each_term_the_way_that_helps(monkeypatch):
-    tried = fake_tried(monkeypatch, lambda logs: [logs["a"] - 1, logs["b"] + 1, logs["c"]])
-    found = search.swept(tried(dict.fromkeys("abcd", 0.0), [], None), 0.4, [], None)
-    assert found.logs == {"a": 0.4, "b": -0.4, "c": 0.0, "d": 0.0}, "d changes nothing"
-
-
-@pytest.mark.parametrize("target, reached", [(1, 1), (76, 16), (81, 0.7875)])
-def test_a_search_moves_less_when_it_stands_still_and_ends_after_forty_sweeps(monkeypatch, target, reached):
-    """Moves of 0.4. To 76 each sweep of 40 takes off more than 1 % of the square, to 81 less: then moves are halved."""
-    fake_tried(monkeypatch, lambda logs: [logs["a"] - target])
-    monkeypatch.setattr(search, "newton", lambda best, *_: best)
-    assert search.searched({"a": 0.0}, [], None).logs["a"] == pytest.approx(reached)
-
-
-# --- further terms --------------------------------------------------------------------------------
-
-
 def test_what_is_too_small_to_move_is_a_twentieth_of_the_first_step_again():
     small = logs_of(p2=5000, p4=1, prefill=60, overhead=1)
     assert search.revived(small) == pytest.approx(logs_of(p2=5000, p4=250, prefill=60, overhead=250))
@@ -197,110 +182,82 @@ def test_a_further_term_starts_with_three_tenths():
     """The second load is the longer one: 210 tokens held by each of 4 sequences, 840; 0.3 of a step of 6 ms."""
     logs = logs_of(p2=5000, p4=1000, prefill=60, overhead=300)
     loads = [load(2, 2, output=20), load(4, 3, prompt=200, output=20)]
-    context = search.grown(logs, "context", loads)
+    context = search.grown(logs, "context", loads, LINE)
     assert context == pytest.approx(logs_of(p2=3500, p4=700, prefill=60, overhead=300, context=1800 / 840))
-    hidden = search.grown(logs, "hidden", loads)
+    hidden = search.grown(logs, "hidden", loads, LINE)
     assert hidden == pytest.approx(logs_of(p2=5000, p4=1000, prefill=78, overhead=300, hidden=1800))
-
-
-@pytest.mark.parametrize("before, after, terms", [
-    (1.0, {"hidden": 0.79, "context": 0.9, "both": 0.64}, ["hidden"]),
-    (1.0, {"hidden": 0.81, "context": 0.79, "both": 0}, ["context"]),
-    (1.0, {"hidden": 0.79, "context": 2, "both": 0.62}, ["hidden", "context"]),
-    (0.2, {"hidden": 0.149, "context": 1, "both": 1}, ["hidden"]),
-    (0.2, {"hidden": 0.155, "context": 0.151, "both": 0}, []),
-])
-def test_a_further_term_must_lower_the_error_by_a_fifth_and_by_more_than_noise(monkeypatch, before, after, terms):
-    def searched(logs, loads, server):
-        names = [name for name in ("hidden", "context") if name in logs]
-        return Search(logs, [], after["both" if len(names) == 2 else names[0]])
-    monkeypatch.setattr(search, "searched", searched)
-    loads = [of_lengths([100, 1000])]
-    best = Search(logs_of(p2=5000, prefill=60, overhead=300), [], before)
-    found, told = search.with_further(best, loads, LIMITS)
-    assert told == terms and set(found.logs) == {*best.logs, *terms}
-
-
-def test_a_term_that_had_become_too_small_is_searched_again(monkeypatch):
-    monkeypatch.setattr(search, "searched", lambda logs, loads, server: Search(logs, [], 0.5))
-    best = Search(logs_of(p2=5000, prefill=60, overhead=1), [], 0.6)
-    found, terms = search.with_further(best, [load(2)], LIMITS)
-    assert (found.squares, terms) == (0.5, []) and exp(found.logs["overhead"]) == pytest.approx(250)
-    worse = best._replace(squares=0.4)
-    assert search.with_further(worse, [load(2)], LIMITS) == (worse, [])
-    whole = Search(logs_of(p2=5000, prefill=60, overhead=300), [], 0.6)
-    assert search.with_further(whole, [load(2)], LIMITS) == (whole, []), "nothing to search again"
 
 
 # --- the fit --------------------------------------------------------------------------------------
 
 
-def by_hand_at(monkeypatch, overhead_us):
-    """fitted() whose searches end where they start, with squares of 9 from this overhead, else 16; or 36 and 49."""
-    def searched(logs, loads, server):
-        far = round(exp(logs["overhead"])) != overhead_us
-        return Search(logs, [], (49 if far else 36) if server.asynchronous else (16 if far else 9))
-    def in_processes(jobs, processes):
-        return [(i, function(*arguments)) for i, (function, *arguments) in enumerate(jobs)]
-    monkeypatch.setattr(search, "searched", searched)
-    monkeypatch.setattr(search, "in_processes", in_processes)
-    monkeypatch.setattr(search, "with_further", lambda best, loads, server: (best, ["context"]))
-    monkeypatch.setattr(search, "predicted_figures",
-                        lambda load, costs, server: {"p50_ttft_ms": 1.0, "p50_tpot_ms": 2.0, "p50_itl_ms": 3.0})
+def measured(name, costs, server, clients, arrivals_us=None, n=60, prompt=(50, 150), output=(20, 60)):
+    """A load with the figures that the engine gives it."""
+    r = random.Random(name)
+    lengths = [[r.randint(*span) for _ in range(n)] for span in (prompt, output)]
+    made = Load(name, *lengths, arrivals_us or [*range(n)], clients, {}, [])
+    return made._replace(figures=predicted_figures(made, costs, server))
 
 
-@pytest.fixture
-def by_hand(monkeypatch):
-    by_hand_at(monkeypatch, 2000)
+def poisson(rps, n):
+    r, now_s = random.Random(3), 0.0
+    return [round(1e6 * (now_s := now_s + r.expovariate(rps))) for _ in range(n)]
 
 
-def test_the_better_scheduler_and_the_better_start_are_taken(by_hand):
-    """Three figures are compared, a squared error of 9 in all: the root of their mean is the root of 3."""
-    loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12, p50_itl_ms=9)]
-    found = search.fitted(loads, LIMITS)
-    assert found.costs == Costs(*map(pytest.approx, (100, 7000 - 1000 / 3, 1000 / 3, 2000)))
-    assert (found.asynchronous, found.points, found.terms) == (False, [1, 4], ["context"])
-    assert (found.error, found.other_error) == (pytest.approx(3**0.5), pytest.approx(12**0.5))
-    assert found.figures == [{"p50_ttft_ms": 1.0, "p50_tpot_ms": 2.0, "p50_itl_ms": 3.0}] * 2
-    told = search.fitted(loads, LIMITS._replace(asynchronous=True))
-    assert (told.asynchronous, told.error, told.other_error) == (True, pytest.approx(12**0.5), None)
+def near(loads, costs, server, rel=0.05):
+    """Are the loads predicted?"""
+    for one in loads:
+        ours = predicted_figures(one, costs, server)
+        for name in ("p50_tpot_ms", "throughput_tps"):
+            assert ours[name] == pytest.approx(one.figures[name], rel=rel), (one.name, name)
 
 
-def test_the_second_start_takes_half_of_the_ttft_for_overhead(monkeypatch):
-    """10 ms of 20. A step takes 8 of the rest, so 20 us a token of prefill: 0.2 ms a step with one, 0.8 with four."""
-    by_hand_at(monkeypatch, 10_000)
-    found = search.fitted([load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)], LIMITS)
-    assert found.costs == Costs(*map(pytest.approx, (20, 7800 - 3400 / 3, 3400 / 3, 10_000)))
-    assert found.error == pytest.approx(3**0.5)
+SERVER = Server(True, 64, 2048)
 
 
-@pytest.mark.parametrize("change", [{"prompt_tokens": [1_000_000]}, {"output_tokens": [1_000_000]}])
-def test_a_million_tokens_are_fitted(by_hand, change):
-    loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, p50_tpot_ms=12)._replace(**change)]
-    assert search.fitted(loads, LIMITS).points == [1, 4]
+def mixture(points=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)):
+    """4 ms and 0.5 ms for the experts that a token needs, of 16 times as many; 0.02 ms a sequence."""
+    return Costs(60, 4_500, 150, 3_000, step_points=tuple(
+        (s, 4_000 + 20 * s + 500 * search.read_experts(16, s)) for s in points))
 
 
-@pytest.mark.parametrize("figures", [{"p50_ttft_ms": 20}, {"p50_itl_ms": 9}, {}])
-def test_a_load_without_tpot_and_throughput_tells_no_step_and_no_point(by_hand, figures):
-    loads = [load(1, p50_ttft_ms=20, p50_tpot_ms=8), load(4, **figures)]
-    assert search.fitted(loads, LIMITS).points == [1]
+@pytest.mark.parametrize("told, rel", [(16, 0.03), (None, 0.1)])
+def test_a_mixture_of_experts(told, rel):
+    """Two closed loops calibrate, those between them are predicted. A line would be a third too fast at 8 clients."""
+    loads = [measured(f"c{clients}", mixture(), SERVER, clients) for clients in (2, 8, 16, 32, 56)]
+    found = search.fitted([loads[0], loads[-1]], SERVER, told)
+    near(loads, found.costs, found.way.server, rel)
 
 
-@pytest.mark.parametrize("points", [
-    ["clients=2 prompt=10 output=3 p50_ttft_ms=5", "clients=4 prompt=10 output=3 p50_itl_ms=5"],
-    ["clients=2 prompt=10 output=1 p50_tpot_ms=5", "clients=4 prompt=10 output=1 mean_tpot_ms=5"],
-])
-def test_loads_that_tell_no_step_are_refused(points):
-    """Requests of one token have no time between tokens."""
-    with pytest.raises(BadInput, match="^the loads have no figure that tells a step: TPOT or throughput$"):
-        search.fitted(list(map(load_of_point, points)), LIMITS)
+def test_a_dense_server_stays_a_line():
+    loads = [measured(f"c{clients}", Costs(60, 5_000, 250, 3_000), SERVER, clients) for clients in (2, 40)]
+    found = search.fitted(loads, SERVER)
+    assert (found.way.shape, found.terms, found.way.server.kv_tokens) == ("line", [], None)
 
 
-def test_one_request_of_two_tokens_has_a_tpot(by_hand):
-    loads = [load(1, p50_tpot_ms=8), load(4, p50_tpot_ms=12)._replace(output_tokens=[1, 1, 2], prompt_tokens=[9] * 3)]
-    assert search.fitted(loads, LIMITS).points == [1, 4]
+def test_the_budget_is_told():
+    """Prompts of 1,000 to 4,000 tokens: with a budget of 8,192 most take one step, which all others wait for."""
+    true = SERVER._replace(max_num_batched_tokens=8192)
+    loads = [measured(f"{rps}/s", Costs(60, 8_000, 200, 3_000), true, None, poisson(rps, 60), prompt=(1000, 4000))
+             for rps in (1, 5)]
+    found = search.fitted(loads, SERVER._replace(max_num_batched_tokens=None, asynchronous=True))
+    assert found.way.server.max_num_batched_tokens == 8192 and found.error < 0.1
+    small = [one._replace(figures=predicted_figures(one, Costs(60, 8_000, 200, 3_000), SERVER)) for one in loads]
+    found = search.fitted(small, SERVER._replace(max_num_batched_tokens=None, asynchronous=True))
+    assert found.way.server.max_num_batched_tokens == 2048
 
 
-def test_a_throughput_of_single_tokens_tells_a_step(by_hand):
-    loads = [load(clients, output=1, throughput_tps=100, p50_ttft_ms=20) for clients in (1, 4)]
-    assert search.fitted(loads, LIMITS).points == [1, 4]
+def test_a_short_memory_is_told():
+    """6,000 tokens let some 15 of 200 requests run, where 64 sequences might; the others wait."""
+    true, costs = SERVER._replace(kv_tokens=6_000), Costs(60, 8_000, 200, 3_000)
+    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 200), 200, (200, 400), (50, 150)) for rps in (2, 30)]
+    found = search.fitted(loads, SERVER)
+    assert "memory" in found.terms and found.way.server.kv_tokens == pytest.approx(6_000, rel=0.1)
+    told = search.fitted(loads, true)
+    assert "memory" not in told.terms and told.way.server.kv_tokens == 6_000
+
+
+def test_what_is_drawn_tells_no_further_term():
+    loads = [load(4)._replace(drawn=True), load(8)._replace(prompt_tokens=[900])]
+    assert search.further_terms(loads, [4, 8], LIMITS) == []
+    assert ("experts", 32) in search.further_terms(loads[1:], [4, 8], LIMITS)

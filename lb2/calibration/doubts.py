@@ -1,0 +1,161 @@
+"""Can costs be trusted that gaps between tokens told? If not, what is probably the matter, and what helps?
+
+    doubts(benches, found) -> [Doubt("stalls", "11 % of the time between tokens is explained by no step ..."), ...]
+
+A server that is what the lab takes it for leaves small residuals everywhere: on the six runs of
+fixtures/clocked, real vLLM around a known clock, 0.2 % of the time is far off, no step with a
+prefill is off by a fifth, and no part of a run is off by 1 %. Each sign below is several times that.
+"""
+
+from math import fsum
+from statistics import median
+from typing import NamedTuple
+
+from common import percentile
+from calibration.fit import fit
+from calibration.overhead import ENOUGH
+from calibration.samples import Sample, computed_tokens, shares_s, arrivals, together_s
+
+FAR, MOST_FAR = 0.5, 0.01  # a step is far off by half of itself. One per cent of the time is what a p99 is made of
+OFF, MOST_OFF = 0.2, 0.05  # the aim is a p99 TTFT within 20 %; one step with a prefill in twenty may miss it
+DRIFTED = 0.03  # the aim is costs within 3 %: no tenth of a run may be further off
+LUMPED = 0.05  # of the gaps: more than a late delivery here and there
+IN_TTFT = 0.5  # of the time that tokens without a gap need: TTFT holds them, or it would be far shorter
+STEPS, LONG_US = 10, 50_000.0  # an overhead above both is no way through HTTP and a tokenizer
+FASTEST_US = 1.0  # a prompt token: a GPU of 1,000 TFLOP/s needs so long for a model of half a billion weights
+COMPUTED = 300  # prompt tokens that a GPU computes while it reads its weights: H100 990 TFLOP/s / 3.35 TB/s, B200 alike
+TURNS = 0.6  # of the requests hold the one before and its answer: chance brings no more than half
+
+
+class Doubt(NamedTuple):
+    """Why costs cannot be trusted: a word for costs.txt, and a sentence."""
+
+    name: str
+    sentence: str
+
+
+def doubts(benches, found):
+    """The Doubts about a Calibration. One that explains others stands for them."""
+    signs = list(lumps(benches))
+    if not signs:
+        signs = list(drifts(benches, found)) or [stalls(found), prefills(benches, found)]
+        signs.append(free_prefill(benches, found))
+    return [sign for sign in [*signs, long_overhead(found), conversation(benches)] if sign]
+
+
+def timed(benches, found):
+    """[(Bench, [(Sample, its residual), ...]), ...] of the runs with start times: others tell no single step."""
+    pairs, runs = iter(zip(found.samples, found.fit.residuals_us)), []
+    for bench, steps in zip(benches, found.steps):
+        mine = [next(pairs) for _ in steps.samples] if steps else []
+        if mine and bench.starts_s is not None:
+            runs.append((bench, mine))
+    return runs
+
+
+def stalls(found):
+    """Time between tokens that no step explains."""
+    far_us = [sample.us * sample.gaps for sample, residual in zip(found.samples, found.fit.residuals_us)
+              if not sample.prefills and abs(residual) > FAR * (sample.us - residual)]
+    share = fsum(far_us) / fsum(sample.us * sample.gaps for sample in found.samples)
+    if share > MOST_FAR:
+        return Doubt("stalls", f"{100 * share:.1f} % of the time between tokens is explained by no step: these gaps are "
+                     "half a step or more off. Something else held the server up, or other work ran on it. Predicted "
+                     "times leave it out. Look at the server's log, and measure it alone.")
+    return None
+
+
+def prefills(benches, found):
+    """Steps whose prefill took another time than its tokens say. Chunks of several tokens do not tell single steps."""
+    off = [abs(residual) > OFF * sample.us for sample, residual in zip(found.samples, found.fit.residuals_us)
+           if sample.prefills]
+    chunks = sum(len(itls) for bench in benches for itls in bench.itls_s)
+    tokens = sum(output - 1 for bench in benches for output in bench.output_tokens)
+    if sum(off) >= ENOUGH and sum(off) > MOST_OFF * len(off) and chunks > (1 - LUMPED) * tokens:
+        return Doubt("prefills", f"{100 * sum(off) / len(off):.0f} % of the steps with a prefill are off by more than "
+                     "20 %: prompts cost far less or more than their length says. Probably a prefix cache was at work, "
+                     "and a plan for other prompts would be too hopeful. Measure with --no-enable-prefix-caching, or "
+                     "with prompts that share nothing.")
+    return None
+
+
+def drifts(benches, found):
+    """Parts of a run that were slower or faster than all together."""
+    for bench, pairs in timed(benches, found):
+        whole_us, now_us, parts = fsum(sample.us for sample, _ in pairs), 0.0, [[] for _ in range(10)]
+        for sample, residual in pairs:
+            parts[min(9, int(10 * now_us / whole_us))].append(residual / (sample.us - residual))
+            now_us += sample.us
+        off = {i: median(part) for i, part in enumerate(parts, start=1) if len(part) >= ENOUGH}
+        worst = max(off, key=lambda i: abs(off[i]), default=None)
+        if worst and abs(off[worst]) > DRIFTED:
+            way = "longer" if off[worst] > 0 else "shorter"
+            yield Doubt("drift", f"{bench.name}: in the {worst}. tenth of its time steps take {100 * abs(off[worst]):.0f} % "
+                        f"{way} than the fit of all. The server warmed up, its speed drifted, or the runs are of "
+                        "different servers. Warm it up before you measure, and leave that part out.")
+
+
+def lumps(benches):
+    """Runs whose tokens did not come one at a time, or not at all. Chunks of one size are no matter."""
+    for bench in benches:
+        gaps, tokens = sum(map(len, bench.itls_s)), sum(bench.output_tokens) - len(bench.output_tokens)
+        if not gaps:
+            continue
+        least_s = together_s(bench)
+        together = sum(gap < least_s for itls in bench.itls_s for gap in itls) / gaps
+        each = [(output - 1) / len(itls) for output, itls in zip(bench.output_tokens, bench.itls_s) if itls]
+        uneven = percentile(each, 75) - percentile(each, 25) > LUMPED * median(each)
+        step_s = median(share * came for of_request in arrivals(bench)
+                        for share, (_, came) in zip(shares_s(of_request), of_request[1:]))
+        missing = [ttft / (step_s * (output - 1 - len(itls))) for ttft, output, itls
+                   in zip(bench.ttfts_s, bench.output_tokens, bench.itls_s) if output - 1 > len(itls)]
+        if uneven and gaps < (1 - LUMPED) * tokens and median(missing) > IN_TTFT:
+            yield Doubt("hidden_tokens", f"{bench.name}: there are {gaps:,} gaps for {tokens:,} tokens, and TTFT is so long "
+                        "that it may hold the others: tokens that the client did not see, as a model's reasoning. The true "
+                        f"step takes about {1000 * step_s:.2f} ms, and TTFT, prefill and overhead are not told. Let the "
+                        "client count them.")
+        elif bench.accepted or together > LUMPED or (uneven and gaps < (1 - LUMPED) * tokens):
+            named = f" (the file names {bench.accepted:g} tokens a step)" if bench.accepted else ""
+            yield Doubt("several_tokens", f"{bench.name}: a step takes about {1000 * step_s:.2f} ms and brings a sequence "
+                        f"{tokens / (gaps * (1 - together)):.2f} tokens: speculative decoding{named}. costs.txt holds the "
+                        "time for one token. It predicts the throughput and the TPOT of requests like these, not ITL, and "
+                        "not requests of other lengths.")
+
+
+def long_overhead(found):
+    """TTFT that no step explains."""
+    overhead_us, step_us = found.overhead.us, found.costs.decode_us(1)
+    if overhead_us > max(STEPS * step_us, LONG_US):
+        return Doubt("overhead", f"A TTFT holds {overhead_us / 1000:.0f} ms that no step explains, {overhead_us / step_us:.0f} "
+                     "times a step. Tokens that the client does not see (reasoning), a queue before the server, or "
+                     "another server for the prefill take so long. If it is the network, it is right.")
+    return None
+
+
+def free_prefill(benches, found):
+    """Prompts that add nothing to the steps beside which they were prefilled, though they are long."""
+    long = [sample for sample in found.samples if sample.prefills and sample.prompt_tokens >= COMPUTED * sample.prefills]
+    if len(long) < ENOUGH or found.fit.terms.get("prefill", 0.0) >= FASTEST_US:
+        return None
+    waits = [Sample(1e6 * ttft, 1, 0, prompt, 1, 0, 1) for bench in benches
+             for ttft, prompt in zip(bench.ttfts_s, computed_tokens(bench))]
+    if fit(waits).terms.get("prefill", 0.0) >= FASTEST_US:
+        return Doubt("elsewhere", f"{len(long)} steps should hold a prefill of {COMPUTED} tokens or more, and none takes "
+                     "longer for it, though TTFT grows with the prompt: the server prefills elsewhere (prefill and "
+                     "decode apart). The lab plays one GPU for both, and its plan would be wrong.")
+    return Doubt("free_prompts", "Prompts add almost nothing to a step, and TTFT does not grow with them: was the prefix "
+                 "cache warm, from a run with the same prompts before? A plan would take prompts of any length for free. "
+                 "Measure with another --seed, or with --no-enable-prefix-caching.")
+
+
+def conversation(benches):
+    """Turns of conversations, whose history is in the cache of most servers."""
+    for bench in benches:
+        requests = list(zip(bench.prompt_tokens, bench.output_tokens))
+        grown = sum(after[0] > before[0] + before[1] for before, after in zip(requests, requests[1:]))
+        if bench.cached_tokens is None and len(requests) > 4 * ENOUGH and grown > TURNS * (len(requests) - 1):
+            return Doubt("history", f"{bench.name}: {grown} of {len(requests) - 1} requests are longer than the one before "
+                         "and its answer: turns of conversations, whose history most servers find in their cache. Then "
+                         "a prompt token that is computed costs several times more than it seems. Measure with "
+                         "--cache-report.")
+    return None

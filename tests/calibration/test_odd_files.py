@@ -1,0 +1,96 @@
+"""Files as people have them: the costs that are right, or the word that they are not (the NOTE beside each file)."""
+
+import json
+import random
+
+import pytest
+from calibration.doubts import doubts
+from calibration.gaps import calibrated
+from files.benchmarks import load_benches
+from files.costs import load_costs, load_server
+from fixture import ROOT, script, words
+
+PLAN, PUBLIC, CLOCKED = (ROOT / "fixtures" / name for name in ("plan", "public", "clocked"))
+TRUE = (50, 8_000, 50, 4_000)  # us a prompt token, a step, a sequence, overhead
+
+DETAILED = [  # files, the costs that are right (None: not told by it), what is doubted, words
+    ("vllm_queue_times/rate10_cap4.json", TRUE[:3], None, []),
+    ("vllm_queue_times/rate100_cap4.json", TRUE[:3], None, []),
+    ("vllm_stream_interval/si.json", TRUE, None, ["their tokens did not come one at a time"]),
+    ("vllm_reasoning/r.json", None, "hidden_tokens,overhead", ["a model's reasoning", "step takes about 8.15 ms"]),
+    ("vllm_warm_prefix_cache/second_run.json", (None, 8_000, 50, 4_000), "free_prompts", ["prefix cache warm"]),
+    ("vllm_disaggregated/pd.json", (None, 8_000, 50), "elsewhere", ["prefill and decode apart"]),
+    ("vllm_spec_decode/sd.json", None, "several_tokens", ["the file names 2.5 tokens a step", "about 12.20 ms"]),
+    ("sglang_cache_report/gsp.jsonl", (50,), None, ["roughly"]),
+    ("sglang_multi_turn/mt.jsonl", (None, 8_200), "history", ["turns of conversations"]),
+    ("prefix.json.gz", (None, 8_000, 50, 4_000), "prefills", ["--no-enable-prefix-caching"]),
+    ("warmup.json.gz", TRUE, "drift", ["in the 1. tenth of its time steps take 200 % longer"]),
+    ("stalls.json.gz", TRUE, "stalls", ["of the time between tokens is explained by no step"]),
+    ("spec_zerogaps.json.gz", None, "several_tokens", ["brings a sequence 2.52 tokens", "about 10.60 ms"]),
+]
+LENGTHS = "clients march in step, and prefill, overhead and the cost of a sequence come out wrong"
+SUMMARIES = [
+    (["vllm_summary_varied_lengths/same_lengths_c4.json", "vllm_summary_varied_lengths/same_lengths_c16.json"], TRUE,
+     None, []),
+    (["vllm_summary_varied_lengths/c4.json", "vllm_summary_varied_lengths/c16.json"], None, "lengths,fit", [LENGTHS]),
+    (["vllm_summary_failed/r2.json", "vllm_summary_failed/r6.json"], None, "lengths,failed",
+     ["r6: 160 of 200 requests failed"]),
+    (["vllm_rate_and_cap_summary/rate10_cap4.json", "vllm_rate_and_cap_summary/rate10_cap8.json"], (None, 8_000),
+     "lengths", ["random ones at 10 requests per second"]),
+    (["vllm_sweep/summary.json"], TRUE[:2], "lengths", [LENGTHS]),
+    (["vllm_sweep/summary.csv"], TRUE[:2], "lengths", [LENGTHS]),
+]
+
+
+def calibrated_files(paths, out, *options):
+    """(Costs, Server, what is said) of calibrate on these files."""
+    paths = [next(folder / path for folder in (PLAN, PUBLIC) if (folder / path).exists()) for path in paths]
+    done = script("calibrate", *paths, "--out", out, *options)
+    assert done.returncode == 0, done.stderr
+    return load_costs(out / "costs.txt"), load_server(out / "costs.txt"), words(done.stdout)
+
+
+def check(costs, server, said, right, why, sentences, rel):
+    """right: where it is None, nothing is told; an overhead may be off by a millisecond."""
+    fields = ("prefill_us_per_token", "step_us", "step_us_per_sequence", "overhead_us")
+    for field, value in zip(fields, right or ()):
+        if value is not None:
+            assert getattr(costs, field) == pytest.approx(value, rel=rel, abs=1_000 if field == "overhead_us" else 0), field
+    assert (server.trusted, server.why) == (("no", why) if why else (None, None))
+    assert (" DISAGREEMENT: do not trust these costs" in said) is bool(why)
+    for sentence in sentences:
+        assert sentence in said
+
+
+@pytest.mark.parametrize("path, right, why, sentences", DETAILED, ids=[row[0] for row in DETAILED])
+def test_detailed_results(tmp_path, path, right, why, sentences):
+    check(*calibrated_files([path], tmp_path), right, why, sentences, 0.15 if "cache_report" in path else 0.05)
+
+
+@pytest.mark.parametrize("paths, right, why, sentences", SUMMARIES, ids=[row[0][0] for row in SUMMARIES])
+def test_summaries(tmp_path, paths, right, why, sentences):
+    found = calibrated_files(paths, tmp_path, "--max-num-batched-tokens", "2048")  # one budget to try, for the time's sake
+    check(*found, right, why, sentences, 0.01 if why is None else 0.1)
+
+
+def test_a_plan_repeats_first_that_costs_are_not_trusted(tmp_path):
+    calibrated_files(["vllm_warm_prefix_cache/second_run.json"], tmp_path)
+    done = script("plan", "--first", 20, "--costs", tmp_path / "costs.txt", "--max-num-seqs", 8, "--processes", 1,
+                  "--out", tmp_path)
+    assert words(done.stdout).startswith("DISAGREEMENT: the costs are not to be trusted, says their calibration (free_pr")
+
+
+def test_lengths_that_a_summary_does_not_hold(tmp_path):
+    """Prompts of 50 to 1,500 and outputs of 10 to 200 tokens, evenly: with such requests the costs are told."""
+    r, lengths = random.Random(5), tmp_path / "lengths.json"
+    lengths.write_text(json.dumps([{"prompt_tokens": r.randint(50, 1500), "output_tokens": r.randint(10, 200)}
+                                   for _ in range(500)]))
+    costs, server, _ = calibrated_files(SUMMARIES[1][0], tmp_path, "--lengths", lengths, "--max-num-batched-tokens", "2048")
+    assert server.trusted is None and costs.prefill_us_per_token == pytest.approx(50, rel=0.1)
+    assert costs.decode_us(4) == pytest.approx(8_200, rel=0.03) and costs.decode_us(15) == pytest.approx(8_750, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["async_c01", "async_c04", "async_open5", "sync_c16", "roofline_c16", "roofline_open4"])
+def test_nothing_is_doubted_on_a_server_that_is_what_it_seems(name):
+    benches = load_benches(CLOCKED / f"{name}.json.gz")
+    assert doubts(benches, calibrated(benches)) == []
