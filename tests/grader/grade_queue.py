@@ -135,7 +135,7 @@ def close(number, value):
 def near(number, value):
     """For a mean queue: there are more ways to average than we know, and a short queue hangs on them."""
     few = value < 1 and value / 2 < number.value < value * 2
-    return few or abs(float(number.value) - value) <= 0.2 * value + 0.05 + float(number.unit)
+    return few or abs(float(number.value) - value) <= 0.3 * value + 0.05 + float(number.unit)
 
 
 def known_run(lab, rows, servers):
@@ -171,7 +171,8 @@ def grade_known(lab, rows, run, server, kind, draws, statistic):
         lab.wrong(NAME, f"p99_wait_ms at rps={RATES[-1]}", rows[-1].wait.text, f"{right:.3f}", WAIT_RULE, likely)
         return None
     averages = [name for name in run[RATES[0]].queues if name != RUNNING]
-    average = max(averages, key=lambda name: sum(near(row.queue, run[row.rps].queues[name]) for row in rows))
+    off = {name: [abs(float(row.queue.value) - run[row.rps].queues[name]) for row in rows] for name in averages}
+    average = min(averages, key=lambda name: sum(off[name]))
     for row in rows:
         right = run[row.rps].waits[statistic]
         longer_than_a_step = 1000 * max(float(row.wait.value), right) > server.reading.step_us  # else rounding decides
@@ -208,8 +209,7 @@ def queue_mistake(number, queues):
         return "no queue was counted"
     if any(close(number, value / 2) for value in queues.values()):
         return "half of the queue"
-    running = close(number, queues[RUNNING])
-    return "the queue counts those that run, too" if running else "the mean of another run, or an average of waits"
+    return "the queue counts those that run, too" if near(number, queues[RUNNING]) else UNKNOWN
 
 
 # --- by the range of many runs ------------------------------------------------------------------------------------
@@ -275,13 +275,7 @@ def grade_by_range(lab, rows, same, longer, plain):
     """The Guess that fits best, if any does."""
     best, likely = fitting(lab, rows, guesses(same) + guesses(longer)), ""
     if not best:
-        servers = same + longer_servers(lab, rows, same, "mean")
-        found = [
-            (distance(lab, guess, changed), words)
-            for words, changed, choice in causes(rows, servers)[:4]
-            for guess in [fitting(lab, changed, choice)] if guess
-        ]
-        likely = min(found)[1] if found else ""
+        likely = named(lab, causes(rows, same + longer_servers(lab, rows, same, "mean"))[:4])
     if not best and not likely:
         best = fitting(lab, rows, guesses(plain))
     if best:
@@ -289,10 +283,17 @@ def grade_by_range(lab, rows, same, longer, plain):
         lab.say(NAME, f"most like {best.server}; {of}; the mean queue {best.queue}")
         return best
     if not likely:
-        choice = dict.fromkeys(server for server in same + plain if server in same or server.slots == 32)
-        likely = next((words for words, changed, choice in causes(rows, choice) if fitting(lab, changed, choice)), "")
+        found = causes(rows, dict.fromkeys(server for server in same + plain if server in same or server.slots == 32))
+        likely = next(filter(None, (named(lab, [one]) for one in found[:8])), "") or named(lab, found[8:])
     blame(lab, rows, guesses(same + plain), likely)
     return None
+
+
+def named(lab, found):
+    """The mistake that explains every row, and is the nearest to them; else an empty text."""
+    fit = [(words, changed, fitting(lab, changed, choice)) for words, changed, choice in found]
+    near_first = sorted((distance(lab, guess, changed), words) for words, changed, guess in fit if guess)
+    return near_first[0][1] if near_first else ""
 
 
 def blame(lab, rows, choice, likely):
