@@ -73,7 +73,7 @@ calibrate measured:
 	@"$$PYTHON" lb2/$@.py $(INTO) $(OPTIONS)
 
 grade:
-	@sh tests/run --quiet --no-header -rs --tb=short tests/grader/grade.py
+	@sh tests/run --quiet --no-header -rN --tb=short tests/grader/grade.py
 
 grades:
 	@: "$${DIR:?name the folder that holds a folder for each student: make grades DIR=students}"
