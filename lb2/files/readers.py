@@ -15,7 +15,8 @@ import math
 import re
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, compress, islice
+from operator import add
 from typing import NamedTuple
 
 from common import BadInput, MOST
@@ -227,9 +228,14 @@ def reasons_of(columns, source):
     """Why each row of a block is left out; "" where it is not."""
     n = len(columns["prompt"])
     parts = [columns.get(field) or [None] * n for field in ("prompt", "output", "error", "cache", "only")]
-    zero = 0 in parts[0] and not source.least or 0 in parts[1] and source.silent_fails
-    plain = not zero and all(part.count(None) == n for part in parts[2:])
-    return [] if plain else [reason_of(source, *values) for values in zip(*parts)]
+    if any(part.count(None) < n for part in parts[2:]):
+        return [reason_of(source, *values) for values in zip(*parts)]
+    reasons = [""] * n
+    if not all(parts[0]) or not all(parts[1]):  # zeros are few
+        for i, (prompt, output) in enumerate(zip(*parts[:2])):
+            if not (prompt and output):
+                reasons[i] = reason_of(source, prompt, output, None, None, None)
+    return reasons
 
 
 def reason_of(source, prompt, output, error, cache, kind):
@@ -252,10 +258,10 @@ def leave_out(rows, reasons, columns, numbers):
         if reason:
             rows.left_out.append((before, reason))
         before += not reason
-    kept = [i for i, reason in enumerate(reasons) if not reason]
+    kept = [not reason for reason in reasons]
     for field, column in columns.items():
-        columns[field] = [column[i] for i in kept]
-    return [numbers[i] for i in kept]
+        columns[field] = list(compress(column, kept))
+    return list(compress(numbers, kept))
 
 
 def add_columns(rows, where, columns, source, measured):
@@ -264,7 +270,7 @@ def add_columns(rows, where, columns, source, measured):
     missing = [None] * n
     prompts = counts(where, source.prompt, columns["prompt"], source.least)
     outputs = counts(where, source.output, columns["output"], source.least)
-    sums = list(map(int.__add__, prompts, outputs)) if "total" in columns else []
+    sums = list(map(add, prompts, outputs)) if "total" in columns else []
     if sums and list(columns["total"]) != sums:
         i, expected = next((i, sum_) for i, sum_ in enumerate(sums) if columns["total"][i] != sum_)
         raise BadInput(f"{where(i)}: {source.total}: expected {expected}, the sum of {source.prompt} and "

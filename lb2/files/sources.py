@@ -134,8 +134,8 @@ def recognised(path, text, columns=None):
         names = names_in([record for run in runs for record in run[:FIRST]])
         sources = [located(GUIDELLM, names)]
     elif not sources and len(heads) == 1 and names:  # {"data": [...]}
-        for inside in filter(is_list_of_objects, heads[0].values()):
-            inner = names_in(inside[:FIRST])
+        for inside in heads[0].values():
+            inner = names_in(inside[:FIRST]) if isinstance(inside, list) else set()
             if told := told_by(path, inner, "JSON", columns):
                 sources, runs, names = told, [inside], inner
     if not sources:
@@ -146,10 +146,6 @@ def recognised(path, text, columns=None):
 
 def names_in(records):
     return {name for record in records for name in keys_in(record)}
-
-
-def is_list_of_objects(value):
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def told_by(path, names, form, columns):
@@ -251,8 +247,10 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
     taken = order[:first]
     last = max(taken) if first and first <= len(order) else len(order)
     left_out = [one for one in rows.left_out if one[0] <= last]
-    outputs, silent_notes = with_a_token(picked(rows.outputs, taken))
-    requests = Requests(picked(rows.prompts, taken), outputs)
+    outputs = picked(rows.outputs, taken)
+    silent = counted(outputs.count(0), "completed request")
+    silent_notes = [f"{silent} without an output token, counted as one token"] if 0 in outputs else []
+    requests = Requests(picked(rows.prompts, taken), [output or 1 for output in outputs] if 0 in outputs else outputs)
     prefixes, prefix_notes = None, []
     if hashed:
         prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken)
@@ -292,15 +290,6 @@ def lab_prefixes(path, rows):
             raise BadInput(f"{path}: record {position}: prefixes: {expected}, found {shown(given)}")
         prefixes.append(prefix)
     return prefixes
-
-
-def with_a_token(outputs):
-    """(the output tokens, notes): a completed request without a token becomes one of one token."""
-    silent = outputs.count(0)
-    if not silent:
-        return outputs, []
-    completed = counted(silent, "completed request")
-    return [output or 1 for output in outputs], [f"{completed} without an output token, counted as one token"]
 
 
 def prefixes_of(source, rows, block_tokens, taken):
@@ -401,7 +390,7 @@ def played(source, rows, unit, limits, names):
     if unit is None:
         return [], False, [f"{source.arrival}: nothing in the file tells its unit: not used"]
     sent = rows.sent or rows.times
-    clients, notes = client_of(rows.times, sent, latencies, limits, UNITS[unit])
+    clients, notes = client_of(rows.times, sent, latencies, limits, UNITS[unit]) if rows.latencies else (None, [])
     if clients:
         loop = f"a closed loop of {counted(clients, 'client')}"
         rate = limits[1] or ENDLESS_RPS
@@ -420,7 +409,7 @@ def client_of(due, sent, latencies, limits, in_second):
     """(clients of a closed loop or None, notes on what an open loop's client did to its arrivals)."""
     limit, known = limits[0], [latency for latency in latencies if latency is not None]
     clients = closed_loop_clients(sent, latencies, *limits)
-    late = max(map(sub, sent, due))
+    late = max(map(sub, sent, due)) if sent is not due else 0
     if late > AT_ONCE * max(known, default=0) and late > 0:
         if clients and max(due) - min(due) <= AT_ONCE * (max(sent) - min(sent)):
             return clients, []  # it asked for a rate that is as good as endless

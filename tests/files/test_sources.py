@@ -535,11 +535,7 @@ BAD = {  # what: (text, what the line says)
     "Vidur: a total that does not add up": (
         "num_prefill_tokens,num_decode_tokens,num_total_tokens\n3,2,5\n3,2,6\n",
         "row 1 (line 3): num_total_tokens: expected 5, the sum of num_prefill_tokens and num_decode_tokens, found "),
-    "Vidur: a single row cut off": (VIDUR + "1,2,3", "no request in it (Vidur); 1 last line without a line end"),
     "Vidur: no arrival": (VIDUR + "1,1,1\n,1,1\n", "row 1 (line 3): arrived_at: expected a time, as others"),
-    "every request failed": (BURST + "5,ChatGPT,472,0,472,x\n",
-                             "no request in it (BurstGPT); 1 failed request left out"),
-    "vLLM: lists of two lengths": (json.dumps({**BENCH, "output_lens": [1]}), "must be lists of one length"),
     "vLLM: which failed?": (json.dumps({**BENCH, "output_lens": [3, 0, 0], "completed": 2}),
                             "2 requests have no output token, and completed is 2 of 3: without a list errors nothing"),
     "Mooncake: hashes that are none": (hashed((0, 7, 5, [1.5])), "record 0: hash_ids: expected a list of names"),
