@@ -5,7 +5,7 @@ import random
 import pytest
 from files.benchmarks import Bench
 from calibration.fit import Fit, applied, candidates, column, fit, fitted, is_better, is_steep
-from calibration.fit import least_deviations, reweighted, solved
+from calibration.fit import least_deviations, solved
 from calibration.samples import Life, Sample, arrivals, lives_of, mean_sequences, step_samples
 from calibration.samples import together_s, typical_samples
 
@@ -153,18 +153,6 @@ def test_when_a_request_was_preempted(others, gap, came, lives):
     assert found == ([Life(tokens, 30, 30)] if lives == 1 else again)
 
 
-def test_how_many_prompt_tokens_may_share_a_budget():
-    """60 just before, 70, and three sequences: 133 tokens fit, 132 do not."""
-    a, b, c = (10, 0, [90, 100, 115, 130, 140]), (60, 0, [115, 130, 140]), (70, 0, [130, 140])
-    assert (15, 1, 3, 70, 144, 2) in told(run(a, b, c), 133) and (30, 2, 5, 130, 72 + 144, 1) in told(run(a, b, c), 132)
-
-
-def test_every_second_request_is_taken_when_there_is_one_gap_too_many():
-    bench = run(*[(10, 0, [100 + 10 * i for i in range(11)])] * 4)
-    assert (step_samples(bench, 2048, most=40).every, step_samples(bench, 2048, most=39).every) == (1, 2)
-    assert step_samples(run((10, 0, [100])), 2048, most=39).every == 1, "no gaps"
-
-
 def test_the_mean_number_of_sequences():
     bench = run((10, 50, [100, 110, 160]), (10, 50, [100, 130]))
     assert mean_sequences(bench._replace(duration_s=0.045)) == pytest.approx(2)
@@ -264,17 +252,6 @@ def test_the_sides_of_the_bend_stand_still_at_the_right_place():
         pytest.approx({"step": 24_000, "prefill": 100, "hidden": 20_000}, rel=1e-3), "all have one"
 
 
-def test_residuals_are_of_all_samples(monkeypatch):
-    """The terms are chosen by some of the samples. Where the others do not bear them, they stay, and so do the
-    residuals."""
-    monkeypatch.setattr("calibration.fit.PICKED", 50)
-    samples = samples_of(lambda s, p, c: 8_000 + 50 * s, n=200)
-    odd = [sample._replace(us=20_000 - 700 * sample.sequences) if i % 4 else sample for i, sample in enumerate(samples)]
-    found = fit(odd)
-    assert len(found.residuals_us) == 200 and "sequence" in found.terms
-    assert found.residuals_us[1] == pytest.approx(odd[1].us - 8_000 - 50 * odd[1].sequences, abs=30)
-
-
 def test_what_cannot_be_told_apart_does_not_enter():
     """Sequences of one length: the cache grows with their number, and either could be the reason."""
     samples = samples_of(lambda s, p, c: 8_000 + 50 * s)
@@ -317,10 +294,6 @@ def test_what_each_term_is_multiplied_with():
         [1_000, 5_000], "all is hidden"
     assert is_steep(one, {"prefill": 10, "hidden": 1_500}) and not is_steep(one, {"prefill": 10, "hidden": 1_501})
     assert is_steep(one, {}) and not is_steep(two, {})
-
-
-def test_weights_of_a_residual():
-    assert reweighted([2, 3, 1], [0.5, -4, 10]) == [2, 0.75, 0.1]
 
 
 def test_when_a_term_is_worth_it():

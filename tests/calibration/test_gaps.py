@@ -4,7 +4,7 @@ import pytest
 from calibration import gaps, overhead as of_overhead
 from calibration.fit import Fit
 from calibration.gaps import Calibration, costs_of, excess_us_of, looks_cut, steps_of, with_prefill
-from calibration.overhead import Overhead, Times, agreement, alone_in, bounds_of, decided, queued_in, times_of
+from calibration.overhead import Overhead, Times, agreement, bounds_of
 from calibration.samples import Sample, Steps
 from common import BadInput
 from files.benchmarks import Bench
@@ -218,46 +218,6 @@ def test_bounds_from_both_sides():
     assert of(budget=120) == of() and of(budget=118) == \
         ([first[0]], [first[1]]), "with it and just before it came 20 + 40"
     assert of(budget=100) == ([first[0]], [first[1]]) and of(budget=98) == ([], [])
-
-
-def test_who_waited_from_both_sides():
-    """Four ran at once. More than 1.25 x 4 + 1 under way, and one waited; who ended when another was sent is gone."""
-    def of(more):
-        ran = Times([0.0] * (4 + more), [1.0] * 4 + [2.0] * more, [2.0] * 4 + [3.0] * more, [], 0.1, 1)
-        return queued_in(ran)
-
-    assert of(2) == [] and of(3) == list(range(7))
-    late = Times([0.0] * 6 + [2.0] * 2, [1.0] * 4 + [2.0] * 4, [2.0] * 4 + [3.0] * 4, [], 0.1, 1)
-    assert queued_in(late) == []
-
-
-def test_who_was_alone_from_both_sides():
-    """Steps of 10 ms. A request that is sent up to an eighth of a step before the last token of another is alone."""
-    def of(start, **more):
-        return alone_in(bench_of(2, starts_s=[0.0, start], **more))
-
-    assert of(0.119) == [0, 1] and of(0.1185) == [0]
-    assert alone_in(bench_of(2, starts_s=None)) == []
-    assert alone_in(bench_of(2, starts_s=None, max_concurrency=1)) == [0, 1]
-    assert alone_in(bench_of(2, starts_s=[0.0, 0.0], max_concurrency=2)) == []
-
-
-def test_the_times_of_a_run():
-    """Tokens of A at 100, 110 and 120 ms, of B 4 ms later: the same steps. 6 ms later, others."""
-    def of(start, **more):
-        return times_of(bench_of(2, starts_s=[0.0, start], **more))
-
-    one = of(0.004)
-    assert one.steps_s == pytest.approx([0.102, 0.112, 0.122]) and one.half_s == pytest.approx(0.005) and one.lump == 1
-    assert one.first_s == pytest.approx([0.1, 0.104]) and one.last_s == pytest.approx([0.12, 0.124])
-    assert of(0.006).steps_s == pytest.approx([0.1, 0.108, 0.118, 0.126]), "A, B and A, B and A, B"
-    assert of(0.004, output_tokens=[5, 5]).lump == pytest.approx(5 / 3), "chunks of two tokens"
-
-
-def test_the_scheduler_from_both_sides():
-    assert decided((0.0, 0.03), ((0, 1), (9, 9_000))) is False and decided((0.0, 0.031), ((0, 1), (9, 9_000))) is True
-    assert decided((1.0, 1.0), ((5, 9), (5, 500))) is True, "as short"
-    assert decided((1.0, 1.0), ((5, 9), (6, 500))) is False and decided((1.0, 1.0), ((5, 9), (5, 499))) is False
 
 
 def test_agreement_from_both_sides():

@@ -3,13 +3,15 @@
 import json
 import math
 from random import Random
+from statistics import stdev
 
 import pytest
 from fixture import assert_refused, read_rows, script
 from calibration import loads as of_loads
 from calibration import search
 from files.costs import Costs, Server, parsed
-from common import BadInput, MOST
+from calibration.doubts import Doubt
+from common import BadInput, MOST, Requests
 from files.benchmarks import Bench
 
 SERVER = Server(None, 32, 2048)
@@ -84,16 +86,6 @@ def test_a_term_needs_lengths_that_differ():
 def test_one_load_is_refused():
     with pytest.raises(BadInput, match="two loads or more"):
         search.fitted([load_of(4, Costs(), True, 5)], SERVER)
-
-
-def test_loads_that_tell_no_step_are_refused():
-    load = load_of(4, Costs(), True, 5)
-    gaps_only = load._replace(figures={"p50_itl_ms": 8.0, "p99_itl_ms": 9.0})
-    with pytest.raises(BadInput, match="the loads have no figure that tells a step: TPOT or throughput"):
-        search.fitted([gaps_only, gaps_only], SERVER)
-    for change in ({"prompt_tokens": [1_000_001] * 5}, {"output_tokens": [1_000_001] * 5}):
-        with pytest.raises(BadInput, match="c4: expected requests of at most 1,000,000 tokens, found 1,000,001"):
-            search.fitted([load, load._replace(**change)], SERVER)
 
 
 # --- what is read ---------------------------------------------------------------------------------
@@ -194,17 +186,6 @@ def test_a_bad_entry_is_refused(tmp_path, change, says):
     assert "load 2" in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_the_largest_numbers_of_an_entry(tmp_path):
-    entry = ENTRY | {"prompt": [MOST, 1], "output": [1, MOST], "clients": MOST, "arrivals_ms": [MOST, -MOST],
-                     "measured": {"tps": MOST, "p50_ttft": 0, "p99_itl": 3}}
-    del entry["name"]
-    load, = of_loads.load_summaries(write(tmp_path / "sweep.json", [entry]))
-    figures = {"p99_itl_ms": 3, "throughput_tps": MOST}
-    assert load[:7] == ("1", [1, MOST], [MOST, 1], [0, 2000 * MOST], MOST, figures, [])
-    one, = of_loads.load_summaries(write(tmp_path / "sweep.json", [ENTRY | {"clients": 1}]))
-    assert (one.name, one.clients, one.arrivals_us) == ("c2", 1, [0, 1])
-
-
 def test_every_figure_has_its_name_in_both_kinds_of_files(tmp_path):
     """As a list of summaries names them, and as vLLM's benchmark does."""
     names = ["p50_ttft", "mean_ttft", "p99_ttft", "p50_tpot", "mean_tpot", "p99_tpot", "p50_itl", "p99_itl", "tps"]
@@ -216,19 +197,6 @@ def test_every_figure_has_its_name_in_both_kinds_of_files(tmp_path):
     for record in ([entry], result):
         load, = of_loads.load_summaries(write(tmp_path / "sweep.json", record))
         assert load.figures == {name: i for i, name in enumerate(ours, 1)}
-
-
-def test_what_is_a_summary(tmp_path):
-    path = tmp_path / "sweep.json"
-    detailed = RESULT | {"input_lens": [1], "output_lens": [1]}
-    for value, summary in [([], False), ([ENTRY], True), ([ENTRY, {"prompt_tokens": 1}], False), ([7], False),
-                           ([detailed, RESULT], True), ([detailed], False), (RESULT | {"input_lens": []}, True)]:
-        assert of_loads.is_summary(write(path, value)) is summary, value
-    path.write_text("{oops")
-    assert not of_loads.is_summary(path)
-    assert of_loads.is_summary(f"{path}:1"), "who names a load means a summary"
-    with pytest.raises(FileNotFoundError):
-        of_loads.is_summary(tmp_path / "none.json:1")
 
 
 def test_loads_are_chosen_by_name_or_number(tmp_path):
@@ -286,6 +254,49 @@ def test_results_of_several_runs_and_of_the_extremes(tmp_path):
     assert len(of_loads.load_summaries(write(path, RESULT | many))[0].prompt_tokens) == 1_000_000
 
 
+def test_arrivals_as_the_client_made_them():
+    """A ramp of 1 to 3 requests/s over three requests: 1, 2 and 3; or 1, sqrt(3) and 3. A burstiness of 1 is Poisson's,
+    and one of 10,000 is as even as a clock: 4 requests at 2/s are 0.5 s apart."""
+    ramp = {"ramp_up_strategy": "linear", "ramp_up_start_rps": 1, "ramp_up_end_rps": 3}
+    assert of_loads.rates_of({}, 5.0, 2) == [5.0, 5.0] and of_loads.rates_of(ramp, math.inf, 3) == [1, 2, 3]
+    exponential = of_loads.rates_of(ramp | {"ramp_up_strategy": "exponential"}, math.inf, 3)
+    assert exponential == pytest.approx([1, 3**0.5, 3])
+    even = of_loads.load_of_means("x", 4, 9, 9, None, [2.0] * 4, {}, 10_000)
+    assert even.arrivals_us == pytest.approx([0, 500_000, 1_000_000, 1_500_000], rel=0.05) and even.drawn
+    spread = [of_loads.load_of_means("x", 400, 9, 9, None, [2.0] * 400, {}, shape).arrivals_us for shape in (0.2, 1)]
+    gaps = [[b - a for a, b in zip(us, us[1:])] for us in spread]
+    assert stdev(gaps[0]) > 1.5 * stdev(gaps[1]), "below 1 they come in bursts"
+    assert of_loads.load_of_means("x", 4, 9, 9, 2, [math.inf] * 4, {}).arrivals_us == [0, 1, 2, 3]
+
+
+def test_a_ramp_is_read_from_a_result(tmp_path):
+    """A rate of inf with a ramp is not all at once; the last arrival is as long before the end as a request takes."""
+    record = RESULT | {"max_concurrency": None, "ramp_up_strategy": "linear", "ramp_up_start_rps": 1,
+                       "ramp_up_end_rps": 3, "duration": 4.0, "mean_ttft_ms": 100.0, "mean_tpot_ms": 10.0}
+    load, = of_loads.load_summaries(write(tmp_path / "run.json", record))
+    assert load.clients is None and load.arrivals_us[-1] == pytest.approx(4e6 - 100_000 - 10 * 10_000)
+
+
+def test_what_a_result_doubts_of_itself(tmp_path):
+    def doubted(**change):
+        load, = of_loads.load_summaries(write(tmp_path / "run.json", RESULT | change))
+        return [doubt.name for doubt in load.doubts], load.drawn
+
+    assert doubted() == ([], False), "400 and 40 tokens of 4 requests may all be alike"
+    assert doubted(total_input_tokens=401) == (["lengths"], True) and doubted(failed=1) == (["failed"], False)
+    assert doubted(spec_decode_acceptance_length=2.5)[0] == ["several_tokens"]
+
+
+def test_lengths_from_a_file_keep_the_means():
+    """Of 100 and 10 tokens on average: lengths of 1 and 3, and of 2, in proportion."""
+    varied = of_loads.load_of_means("x", 50, 100, 10, 4, None, {})._replace(doubts=(Doubt("lengths", ""), Doubt("a", "")))
+    load = of_loads.with_lengths(varied, Requests([1, 3], [2, 2]))
+    assert sum(load.prompt_tokens) == pytest.approx(5_000, rel=0.01) and load.output_tokens == [10] * 50
+    assert max(load.prompt_tokens) == pytest.approx(3 * min(load.prompt_tokens), rel=0.05)
+    assert [doubt.name for doubt in load.doubts] == ["a"]
+    assert of_loads.with_lengths(load, Requests([9], [9])) is load
+
+
 @pytest.mark.parametrize("change, says", [
     ({"total_output_tokens": 3}, "total_output_tokens: expected a token or more for each request, found 3"),
     ({"max_concurrency": 0}, "max_concurrency: expected a whole number or null, found 0"),
@@ -320,11 +331,6 @@ def test_whatever_is_no_summary_is_read_as_detailed_results(tmp_path):
         path.write_text(text)
         with pytest.raises(BadInput, match=says):
             of_loads.load_summaries(path)
-
-
-def test_detailed_results_are_no_summaries(tmp_path):
-    path = write(tmp_path / "run.json", RESULT | {"input_lens": [1], "output_lens": [1]})
-    assert not of_loads.is_summary(path)
 
 
 def test_the_figures_of_a_detailed_result_worked_by_hand():

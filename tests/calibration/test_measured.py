@@ -10,15 +10,14 @@ import measured
 import pytest
 from bench_file import bench
 from files.costs import Costs, Server, costs_line
-from fixture import LAB, ROOT, script, shipped as all_shipped
+from fixture import LAB, script, shipped as all_shipped
 from common import Requests
 from files.inputs import read_text
 from files.benchmarks import load_benches
-from measured import cells, error_table, worst_first
 from picture_reader import marks, panel_of
 from calibration.gaps import calibrated
 from calibration.loads import load_of_bench, predicted_figures
-from calibration.recorded import MEASURES, RECORDED, Comparison, result_of
+from calibration.recorded import MEASURES, RECORDED, result_of
 
 PLAIN = Costs(50, 8_000, 50, 5_000)
 ROOFLINE = Costs(100, 24_000, 80, 5_000, 0.16, 20_000)
@@ -221,14 +220,6 @@ def test_the_worst_is_first_and_calibrated_runs_are_apart(runs):
     assert "scheduling=synchronous" in said
 
 
-def test_tables():
-    some = [Comparison("s", "a", "predicted", "p50_itl_ms", 10.0, 9.5, -5.0),
-            Comparison("s", "b", "predicted", "p50_itl_ms", 10.0, 10.12, 1.2)]
-    assert [row.run for row in worst_first(some[::-1])] == ["a", "b"]
-    assert cells(some)[0] == ["s", "a", "predicted", "p50_itl_ms", "10.00", "9.50", "-5.0"]
-    assert error_table(some).splitlines()[1].split() == ["a", "predicted", "-", "-", "-5.0", "-", "-", "-"]
-
-
 @pytest.mark.parametrize("options, says", [
     (["--predict", "c16.json"], "give --predict and either --calibrate or --costs"),
     (["--calibrate", "c2.json"], "give --predict and either"),
@@ -243,6 +234,3 @@ def test_bad_options_are_one_line(runs, options, says):
     assert not (runs / "out").exists()
 
 
-def test_every_recorded_file_is_there():
-    assert all(path.is_file() for server in RECORDED for paths in server[1:3] for path in paths)
-    assert (ROOT / "fixtures" / "clocked" / "README.md").is_file()
