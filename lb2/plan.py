@@ -93,7 +93,7 @@ def parser():
 
 
 def traffic_of(args, trace):
-    """(the Traffic to play, the Grid of its arrivals or None). Raises BadInput."""
+    """(the Traffic, the Grid of its arrivals or None). Raises BadInput."""
     arrivals_us = trace.arrivals_us if own_rps(trace.arrivals_us) else None
     grid = grid_of(trace.grid_us, arrivals_us) if arrivals_us else None
     if args.spread and not grid:

@@ -56,11 +56,12 @@ def test_at_most_so_many_processes_and_none_for_one(monkeypatch):
 
 
 def test_when_one_refuses_the_others_have_ended_though_they_write():
-    """A result of 100,000 numbers does not fit into a pipe: its process waits in the middle of it."""
+    """A result of 100,000 numbers does not fit into a pipe: its process waits in the middle of it. Another one sleeps."""
+    begun = time.monotonic()
     with pytest.raises(BadInput, match="^no$"):
-        for index, _ in in_processes([(double, 1), (long, 2), (long, 3), (refuse,), (time.sleep, 60)], 4):
+        for _ in in_processes([(time.sleep, 60), (double, 1), (long, 2), (long, 3), (refuse,)], 5):
             time.sleep(0.05)
-    assert multiprocessing.active_children() == []
+    assert multiprocessing.active_children() == [] and time.monotonic() - begun < 20
 
 
 def test_a_process_that_ended_early_is_one_line():
