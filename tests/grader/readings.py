@@ -135,7 +135,7 @@ def prefill_ends(prompts, prefill, now):
 def replay_clocks(requests, reading, slots, static, arrivals):
     """Each slot has a clock of its own: a request takes it for its prefill and its output, whatever the others do."""
     extra, step_us = KINDS[reading.kind][0], reading.step_us
-    clocks, starts, prefilled, firsts, ends = [0] * slots, [], [], [], []
+    clocks, starts, prefilled, firsts = [0] * slots, [], [], []
     iterations = replay(requests, reading._replace(prefill=FREE), slots, static, arrivals)
     for i, (prompt, output) in enumerate(zip(*requests)):
         if static and i % slots == 0:
