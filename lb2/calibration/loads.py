@@ -25,7 +25,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from paging import fast as paged_fast
-from common import BadInput, MOST, percentile, Requests
+from common import BadInput, MOST, number, percentile, Requests
 from files.inputs import json_records, read_text, shown
 from paging.clock import percentile_of_counts
 from files.benchmarks import bench_name, load_benches
@@ -337,12 +337,7 @@ def load_of_point(text):
         name = "throughput_tps" if key == "tps" else key
         if key not in known or name in values:
             raise BadInput(f"{where}: expected each of {', '.join(known)} at most once, found {pair[:40]}")
-        try:
-            values[name] = float(value)
-        except ValueError:
-            raise BadInput(f"{where}: {key}: expected a number, found {value[:40]}") from None
-        if not 1e-6 <= values[name] <= MOST:
-            raise BadInput(f"{where}: {key}: expected a number from 0.000001 to {MOST:,}, found {value[:40]}")
+        values[name] = number(value, where=f"{where}: {key}: ")
         if key in ("clients", "requests", "prompt", "output") and not values[name].is_integer():
             raise BadInput(f"{where}: {key}: expected a whole number, found {value[:40]}")
     missing = [key for key in ("prompt", "output") if key not in values]
