@@ -192,7 +192,7 @@ def test_a_trace_that_one_server_cannot_serve(tmp_path):
     found, _ = report_of(tmp_path, "--requests", path)
     assert re.fullmatch(r"The lab's made-up server meets the targets up to its capacity of [\d.]+ requests/s; today "
                         r"comes 50\.", found.headline), found.headline
-    path = requests_file(tmp_path, 600, gap=0.02, prompt_tokens=2000)
+    path = requests_file(tmp_path, 150, gap=0.02, prompt_tokens=2000)
     found, _ = report_of(tmp_path, "--requests", path, "--target-ttft-ms", "400")
     assert re.search(r"carries [\d.]+ requests/s within .*, 0\.\d+ times today's [\d.]+: today needs about \d+ of "
                      r"them\.$", found.headline), found.headline
