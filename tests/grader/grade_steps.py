@@ -97,7 +97,8 @@ class Mistake(NamedTuple):
         if fact.quantity == "tps":
             return per_second(tokens, run.span)
         steps = run.passes + run.groups
-        return steps if fact.quantity == "steps" else Fraction(tokens, self.slots * steps or 1)
+        slots = self.slots if self.slots > 1 else SLOTS  # of one slot every iteration is full, which tells nothing
+        return steps if fact.quantity == "steps" else Fraction(tokens, slots * steps or 1)
 
     def explains(self, replays, fact, reading):
         like = fact.number.value.__eq__ if fact.quantity == "steps" else fact.number.resembles
