@@ -31,7 +31,7 @@ import tune
 from calibration.gaps import BUDGET
 from calibration.recorded import RECORDED, result_of
 from calibration.ways import found_in
-from common import BadInput, LAB, load_requests, number, percentile, progress, REQUESTS_FILE, run, save
+from common import BadInput, LAB, number, percentile, progress, REQUESTS_FILE, run, save
 from drawing.chunked import draw_chunked
 from drawing.curves import draw_curves
 from drawing.measured import draw_measured
@@ -44,6 +44,7 @@ from drawing.ttft import draw_ttft
 from drawing.tune import draw_tune
 from drawing.waiting import draw_queue
 from files.costs import Server, costs_line, load_costs
+from files.sources import load_trace
 from planning.results import picture_of
 from roofline.model import CAPACITY_TOKENS
 from roofline.systems import name as system_name
@@ -190,7 +191,7 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="NAME.svg", help="draw these only (default: all)")
     args = options(parser)
     ours = same_file(args.requests, REQUESTS_FILE)
-    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
+    requests, costs = load_trace(args.requests, args.first, timed=False).requests, load_costs(args.costs)
     known = recipes(requests, costs, args.target_ttft_ms, RECORDED_WORKLOAD if ours else args.requests, args.first)
     unknown = [name for name in args.only or [] if name not in known]
     if unknown:
