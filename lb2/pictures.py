@@ -48,8 +48,7 @@ from files.sources import load_trace
 from planning.results import picture_of
 from roofline.model import CAPACITY_TOKENS
 from roofline.systems import name as system_name
-from roofline.workload import RECORDED as RECORDED_WORKLOAD
-from roofline.workload import load_workload
+from roofline.workload import RECORDED as RECORDED_WORKLOAD, load_workload
 from running.options import arguments, options, same_file
 
 FOLDER, MY_FOLDER = LAB / "pictures", LAB / "my_pictures"  # the first is committed

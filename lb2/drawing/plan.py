@@ -11,8 +11,7 @@ from drawing.svg import LEFT, LINE, RIGHT, axes, bar, draw, group, line, marks, 
 from drawing.labels import across, beside, drop, heads, names, segments
 from drawing.scales import Panel, Scale, decades, milliseconds, number
 
-TOP, BOTTOM = 88, 318
-STRIP = 34  # of the replays
+TOP, BOTTOM, STRIP = 88, 318, 34  # the strip is that of the replays
 
 
 class Shown(NamedTuple):

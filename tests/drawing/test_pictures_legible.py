@@ -26,7 +26,6 @@ def some_requests(n, seed, longest=900, most=500):
 
 INPUTS = {  # name: a function that makes (requests, costs, target)
     "1 request": lambda: (Requests([100], [5]), Costs(), 200),
-    "1 token": lambda: (Requests([1], [1]), Costs(), 200),
     "2 requests": lambda: (Requests([5, 2000], [1, 1]), Costs(), 200),
     "3 requests": lambda: (Requests([100, 200, 100], [1, 3, 2]), Costs(), 200),
     "17 requests": lambda: (some_requests(17, 1), Costs(), 200),

@@ -126,7 +126,6 @@ def test_heads_stay_within_panel_and_paper():
     panel = Panel("p", Scale(0, 100, 94, 700), Scale(0, 1, 300, 100))
     assert svg_labels.heads(panel, [(0, "a", "tick")]) == ['<text class="tick middle" x="99.85" y="94">a</text>']
     assert svg_labels.heads(panel, [(100, "a", "tick")]) == ['<text class="tick middle" x="554.15" y="94">a</text>']
-    assert svg_labels.heads(panel, []) == []
 
 
 def test_dotted_lines():

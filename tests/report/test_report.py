@@ -29,12 +29,9 @@ class Page(HTMLParser):
         named = dict(attributes)
         self.sources += [named[name] for name in ("src", "href") if name in named]
         self.alts += [named["alt"]] if "alt" in named else []
-        if tag == "table":
-            self.tables.append([])
-        if tag == "tr":
-            self.tables[-1].append([])
-        if tag in ("td", "th"):
-            self.tables[-1][-1].append("")
+        self.tables += [[]] if tag == "table" else []
+        if tag in ("tr", "td", "th"):
+            (self.tables[-1] if tag == "tr" else self.tables[-1][-1]).append([] if tag == "tr" else "")
         if tag not in ("meta", "img"):
             self.open.append(tag)
 
