@@ -23,6 +23,7 @@ costs are those with which the engine comes nearest to their TTFT, TPOT and thro
     a result of vllm bench serve without --save-detailed
     a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"}, of which
         FILE:NAME or FILE:NUMBER chooses one load
+    run.json:1-50, a window of a detailed result: its requests 1 to 50; the whole run is played
     --point "clients=16 prompt=1024 output=1024 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265", with
         rps=5 in place of clients for an open loop
 

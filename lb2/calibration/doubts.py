@@ -59,9 +59,9 @@ def stalls(found):
               if not sample.prefills and abs(residual) > FAR * (sample.us - residual)]
     share = fsum(far_us) / fsum(sample.us * sample.gaps for sample in found.samples)
     if share > MOST_FAR:
-        return Doubt("stalls", f"{100 * share:.1f} % of the time between tokens is explained by no step: these gaps are "
-                     "half a step or more off. Something else held the server up, or other work ran on it. Predicted "
-                     "times leave it out. Look at the server's log, and measure it alone.")
+        return Doubt("stalls", f"{100 * share:.1f} % of the time between tokens is explained by no step: these gaps "
+                     "are half a step or more off. Something else held the server up, or other work ran on it. "
+                     "Predicted times leave it out. Look at the server's log, and measure it alone.")
     return None
 
 
@@ -90,7 +90,8 @@ def drifts(benches, found):
         worst = max(off, key=lambda i: abs(off[i]), default=None)
         if worst and abs(off[worst]) > DRIFTED:
             way = "longer" if off[worst] > 0 else "shorter"
-            yield Doubt("drift", f"{bench.name}: in the {worst}. tenth of its time steps take {100 * abs(off[worst]):.0f} % "
+            yield Doubt("drift", f"{bench.name}: in the {worst}. tenth of its time steps take "
+                        f"{100 * abs(off[worst]):.0f} % "
                         f"{way} than the fit of all. The server warmed up, its speed drifted, or the runs are of "
                         "different servers. Warm it up before you measure, and leave that part out.")
 
@@ -110,42 +111,44 @@ def lumps(benches):
         missing = [ttft / (step_s * (output - 1 - len(itls))) for ttft, output, itls
                    in zip(bench.ttfts_s, bench.output_tokens, bench.itls_s) if output - 1 > len(itls)]
         if uneven and gaps < (1 - LUMPED) * tokens and median(missing) > IN_TTFT:
-            yield Doubt("hidden_tokens", f"{bench.name}: there are {gaps:,} gaps for {tokens:,} tokens, and TTFT is so long "
-                        "that it may hold the others: tokens that the client did not see, as a model's reasoning. The true "
-                        f"step takes about {1000 * step_s:.2f} ms, and TTFT, prefill and overhead are not told. Let the "
-                        "client count them.")
+            yield Doubt("hidden_tokens", f"{bench.name}: there are {gaps:,} gaps for {tokens:,} tokens, and TTFT is "
+                        "so long that it may hold the others: tokens that the client did not see, as a model's "
+                        f"reasoning. The true step takes about {1000 * step_s:.2f} ms, and TTFT, prefill and "
+                        "overhead are not told. Let the client count them.")
         elif bench.accepted or together > LUMPED or (uneven and gaps < (1 - LUMPED) * tokens):
             named = f" (the file names {bench.accepted:g} tokens a step)" if bench.accepted else ""
-            yield Doubt("several_tokens", f"{bench.name}: a step takes about {1000 * step_s:.2f} ms and brings a sequence "
-                        f"{tokens / (gaps * (1 - together)):.2f} tokens: speculative decoding{named}. costs.txt holds the "
-                        "time for one token. It predicts the throughput and the TPOT of requests like these, not ITL, and "
-                        "not requests of other lengths.")
+            yield Doubt("several_tokens", f"{bench.name}: a step takes about {1000 * step_s:.2f} ms and brings a "
+                        f"sequence {tokens / (gaps * (1 - together)):.2f} tokens: speculative decoding{named}. "
+                        "costs.txt holds the time for one token. It predicts the throughput and the TPOT of "
+                        "requests like these, not ITL, and not requests of other lengths.")
 
 
 def long_overhead(found):
     """TTFT that no step explains."""
     overhead_us, step_us = found.overhead.us, found.costs.decode_us(1)
     if overhead_us > max(STEPS * step_us, LONG_US):
-        return Doubt("overhead", f"A TTFT holds {overhead_us / 1000:.0f} ms that no step explains, {overhead_us / step_us:.0f} "
-                     "times a step. Tokens that the client does not see (reasoning), a queue before the server, or "
-                     "another server for the prefill take so long. If it is the network, it is right.")
+        return Doubt("overhead", f"A TTFT holds {overhead_us / 1000:.0f} ms that no step explains, "
+                     f"{overhead_us / step_us:.0f} times a step. Tokens that the client does not see (reasoning), a "
+                     "queue before the server, or another server for the prefill take so long. If it is the network, "
+                     "it is right.")
     return None
 
 
 def free_prefill(benches, found):
     """Prompts that add nothing to the steps beside which they were prefilled, though they are long."""
-    long = [sample for sample in found.samples if sample.prefills and sample.prompt_tokens >= COMPUTED * sample.prefills]
+    long = [sample for sample in found.samples
+            if sample.prefills and sample.prompt_tokens >= COMPUTED * sample.prefills]
     if len(long) < ENOUGH or found.fit.terms.get("prefill", 0.0) >= FASTEST_US:
         return None
     waits = [Sample(1e6 * ttft, 1, 0, prompt, 1, 0, 1) for bench in benches
              for ttft, prompt in zip(bench.ttfts_s, computed_tokens(bench))]
     if fit(waits).terms.get("prefill", 0.0) >= FASTEST_US:
-        return Doubt("elsewhere", f"{len(long)} steps should hold a prefill of {COMPUTED} tokens or more, and none takes "
-                     "longer for it, though TTFT grows with the prompt: the server prefills elsewhere (prefill and "
-                     "decode apart). The lab plays one GPU for both, and its plan would be wrong.")
-    return Doubt("free_prompts", "Prompts add almost nothing to a step, and TTFT does not grow with them: was the prefix "
-                 "cache warm, from a run with the same prompts before? A plan would take prompts of any length for free. "
-                 "Measure with another --seed, or with --no-enable-prefix-caching.")
+        return Doubt("elsewhere", f"{len(long)} steps should hold a prefill of {COMPUTED} tokens or more, and none "
+                     "takes longer for it, though TTFT grows with the prompt: the server prefills elsewhere "
+                     "(prefill and decode apart). The lab plays one GPU for both, and its plan would be wrong.")
+    return Doubt("free_prompts", "Prompts add almost nothing to a step, and TTFT does not grow with them: was the "
+                 "prefix cache warm, from a run with the same prompts before? A plan would take prompts of any "
+                 "length for free. Measure with another --seed, or with --no-enable-prefix-caching.")
 
 
 def conversation(benches):
@@ -154,8 +157,8 @@ def conversation(benches):
         requests = list(zip(bench.prompt_tokens, bench.output_tokens))
         grown = sum(after[0] > before[0] + before[1] for before, after in zip(requests, requests[1:]))
         if bench.cached_tokens is None and len(requests) > 4 * ENOUGH and grown > TURNS * (len(requests) - 1):
-            return Doubt("history", f"{bench.name}: {grown} of {len(requests) - 1} requests are longer than the one before "
-                         "and its answer: turns of conversations, whose history most servers find in their cache. Then "
-                         "a prompt token that is computed costs several times more than it seems. Measure with "
-                         "--cache-report.")
+            return Doubt("history", f"{bench.name}: {grown} of {len(requests) - 1} requests are longer than the one "
+                         "before and its answer: turns of conversations, whose history most servers find in their "
+                         "cache. Then a prompt token that is computed costs several times more than it seems. "
+                         "Measure with --cache-report.")
     return None

@@ -11,8 +11,8 @@ with their own form, then they take sides again, until all stand still.
     fit(samples) -> Fit(terms={"step": 8002.7, "prefill": 51.6, "sequence": 48.0}, ...)
 
 A term enters only if it lowers the residuals by more than noise does and changes what a step takes,
-the one that lowers them most first. No cost is negative. Only a bend of step(S) may be: where one line does not do, step(S) has
-straight pieces between 1, 2, 4, 8 ... sequences.
+the one that lowers them most first. No cost is negative. Only a bend of step(S) may be: where one
+line does not do, step(S) has straight pieces between 1, 2, 4, 8 ... sequences.
 """
 
 from math import fsum, log

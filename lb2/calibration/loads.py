@@ -2,6 +2,8 @@
 
     load_summaries("sweep.json")       -> [Load(name="c16", prompt_tokens=[...], clients=16, figures={...}), ...]
     load_summaries("sweep.json:c16")   -> the load of that name; sweep.json:3 is the third
+    load_summaries("run.json:101-150") -> of a detailed run its requests 101 to 150, in the order of their start times;
+                                          the whole run is played, and only these are compared
     load_of_point("clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265")
     predicted_figures(load, costs, server) -> the same figures, as the engine plays that load
 
@@ -18,6 +20,7 @@ loop without arrival times has random ones at its rate (a Poisson process, alway
 """
 
 import csv
+import re
 from math import fsum
 from pathlib import Path
 from random import Random
@@ -47,6 +50,7 @@ FIGURES = {  # as the tables call it: in a list of summaries, in a vLLM result
 }
 MOST_REQUESTS = 1_000_000  # of a load of which only means are known
 WAVES, LEAST_REQUESTS = 10, 100  # requests of a point that does not say how many: so many for each client
+WINDOW = re.compile(r"\d{1,9}-\d{1,9}")
 SEED = 0  # of arrivals that are not known
 
 
@@ -61,6 +65,7 @@ class Load(NamedTuple):
     figures: dict  # name in FIGURES: what was measured
     oddities: list  # sentences for the reader
     doubts: tuple = ()  # why what is played is not what was measured
+    window: tuple = None  # (first, last + 1) of the requests that are compared; None: all
     drawn: bool = False  # its lengths or its arrivals are not those of the run, but random ones like them
 
 
@@ -122,6 +127,9 @@ def load_summaries(path):
     Raises BadInput or OSError.
     """
     path, name = chosen(path)
+    if name is not None and WINDOW.fullmatch(name) and not is_summary(path):
+        first, last = map(int, name.split("-"))
+        return [load_of_bench(bench, (first - 1, last)) for bench in load_benches(path)]
     loads = loads_of(path)
     if name is None:
         return loads
@@ -254,17 +262,18 @@ def doubts_of(name, record, count):
     failed = record.get("failed")
     failed = failed if type(failed) is int and failed > 0 else 0
     if failed:
-        yield Doubt("failed", f"{name}: {failed} of {failed + count} requests failed. The figures are those of the others, "
-                    "and the load that the failed ones made is not known.")
+        yield Doubt("failed", f"{name}: {failed} of {failed + count} requests failed. The figures are those of the "
+                    "others, and the load that the failed ones made is not known.")
     totals = record["total_input_tokens"], record["total_output_tokens"]
     if any(total % count for total in totals):
         yield Doubt("lengths", f"{name}: its lengths vary, and the file holds only their sum: {totals[0]:,} prompt and "
-                    f"{totals[1]:,} output tokens of {count:,} requests. Played with one length for all, clients march in "
-                    "step, and prefill, overhead and the cost of a sequence come out wrong. Give --lengths FILE, requests "
-                    "of that distribution, or measure with --save-detailed.")
+                    f"{totals[1]:,} output tokens of {count:,} requests. Played with one length for all, clients "
+                    "march in step, and prefill, overhead and the cost of a sequence come out wrong. Give --lengths "
+                    "FILE, requests of that distribution, or measure with --save-detailed.")
     if is_number(record.get("spec_decode_acceptance_length")):
-        yield Doubt("several_tokens", f"{name}: speculative decoding, {record['spec_decode_acceptance_length']:g} tokens a "
-                    "step. The costs are those of one token; ITL, and requests of other lengths, are not predicted.")
+        yield Doubt("several_tokens", f"{name}: speculative decoding, {record['spec_decode_acceptance_length']:g} "
+                    "tokens a step. The costs are those of one token; ITL, and requests of other lengths, are not "
+                    "predicted.")
 
 
 def load_of_means(name, count, prompt, output, clients, rates, figures, burstiness=1):
@@ -285,7 +294,8 @@ def load_of_means(name, count, prompt, output, clients, rates, figures, burstine
         span = f"{rates[0]:g}" if rates[0] == rates[-1] else f"{rates[0]:g} to {rates[-1]:g}"
         bursty = f" (burstiness {shape:g})" if shape != 1 else ""
         oddities.append(f"its arrivals are not known: random ones at {span} requests per second{bursty} are played.")
-    return Load(name, [prompt] * count, [output] * count, arrivals, clients, figures, oddities, (), len(oddities) > 1)
+    return Load(name, [prompt] * count, [output] * count, arrivals, clients, figures, oddities,
+                drawn=len(oddities) > 1)
 
 
 def with_lengths(load, requests):
@@ -301,20 +311,29 @@ def with_lengths(load, requests):
     return load._replace(prompt_tokens=columns[0], output_tokens=columns[1], doubts=doubts)
 
 
-def load_of_bench(bench):
-    """The Load of a run whose requests are known, one by one."""
+def load_of_bench(bench, window=None):
+    """The Load of a run whose requests are known, one by one. window: those that are compared."""
     if not bench.closed and bench.starts_s is None:
         raise BadInput(f"{bench.name}: an open loop without start times cannot be played")
-    arrivals = list(range(len(bench.ttfts_s))) if bench.closed else [round(1e6 * start) for start in bench.starts_s]
-    pairs = zip(bench.itls_s, bench.output_tokens)
-    tpots_ms = [1000 * fsum(itls) / (output - 1) for itls, output in pairs if output > 1]
-    gaps_ms = [1000 * gap for itls in bench.itls_s for gap in itls]
-    ttfts_ms = [1000 * ttft for ttft in bench.ttfts_s]
+    n = len(bench.ttfts_s)
+    if window and not (bench.starts_s and 0 <= window[0] < window[1] <= n):
+        raise BadInput(f"{bench.name}: expected a window of its requests 1 to {n}, and start times, found "
+                       f"{window[0] + 1}-{window[1]}")
+    arrivals = list(range(n)) if bench.closed else [round(1e6 * start) for start in bench.starts_s]
+    mine = slice(*window) if window else slice(None)
+    ttfts, itls, outputs = bench.ttfts_s[mine], bench.itls_s[mine], bench.output_tokens[mine]
+    tpots_ms = [1000 * fsum(gaps) / (output - 1) for gaps, output in zip(itls, outputs) if output > 1]
+    gaps_ms = [1000 * gap for gaps in itls for gap in gaps] if not window else []
+    duration_s = bench.duration_s
+    if window:
+        starts = bench.starts_s[mine]
+        duration_s = max(start + ttft + fsum(gaps) for start, ttft, gaps in zip(starts, ttfts, itls)) - min(starts)
     gaps = {f"p{percent}_itl_ms": percentile(gaps_ms, percent) for percent in (50, 99) if gaps_ms}
-    tps = {"throughput_tps": sum(bench.output_tokens) / bench.duration_s} if bench.duration_s else {}
-    figures = statistics_of("ttft", ttfts_ms) | statistics_of("tpot", tpots_ms) | gaps | tps
-    return Load(bench.name, bench.prompt_tokens, bench.output_tokens, arrivals, bench.clients if bench.closed else None,
-                {name: figure for name, figure in figures.items() if figure > 0}, bench.oddities)
+    tps = {"throughput_tps": sum(outputs) / duration_s} if duration_s else {}
+    figures = statistics_of("ttft", [1000 * ttft for ttft in ttfts]) | statistics_of("tpot", tpots_ms) | gaps | tps
+    name = f"{bench.name}:{window[0] + 1}-{window[1]}" if window else bench.name
+    return Load(name, bench.prompt_tokens, bench.output_tokens, arrivals, bench.clients if bench.closed else None,
+                {name: figure for name, figure in figures.items() if figure > 0}, bench.oddities, (), window)
 
 
 def statistics_of(what, values_ms):
@@ -370,12 +389,15 @@ def predicted_figures(load, costs, server):
         max_num_batched_tokens=server.max_num_batched_tokens, asynchronous=server.asynchronous,
         clients=load.clients, overhead_us=costs.overhead_us,
     )
-    ttfts_ms = [(first - issued) / 1000 for first, issued in zip(schedule.first_token_us, schedule.issued_us)]
+    mine = slice(*load.window) if load.window else slice(None)
+    columns = (schedule.issued_us, schedule.first_token_us, schedule.finished_us, load.output_tokens)
+    issued_us, first_us, finished_us, outputs = (column[mine] for column in columns)
+    ttfts_ms = [(first - issued) / 1000 for first, issued in zip(first_us, issued_us)]
     tpots_ms = [(last - first) / 1000 / (output - 1) for last, first, output
-                in zip(schedule.finished_us, schedule.first_token_us, load.output_tokens) if output > 1]
+                in zip(finished_us, first_us, outputs) if output > 1]
     figures = statistics_of("ttft", ttfts_ms) | statistics_of("tpot", tpots_ms)
-    if schedule.gaps_us:
+    if schedule.gaps_us and not load.window:
         gaps_us = schedule.gaps_us
         figures |= {f"p{percent}_itl_ms": percentile_of_counts(gaps_us, percent) / 1000 for percent in (50, 99)}
-    seconds = max(schedule.finished_us) / 1e6
-    return figures | {"throughput_tps": sum(load.output_tokens) / seconds}
+    seconds = (max(finished_us) - (min(issued_us) if load.window else 0)) / 1e6
+    return figures | {"throughput_tps": sum(outputs) / seconds}

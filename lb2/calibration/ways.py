@@ -60,12 +60,13 @@ def fit_doubts(loads, found):
     for load, figures in zip(loads, found.figures):
         measured = load.figures.get("throughput_tps")
         if measured and abs(log(figures["throughput_tps"] / measured)) > AS_PLAYED:
-            signs.append(Doubt("load", f"{load.name}: {measured:.0f} tokens/s were measured, and {figures['throughput_tps']:.0f} "
-                               "are played. The load was probably not what its file says."))
+            signs.append(Doubt("load", f"{load.name}: {measured:.0f} tokens/s were measured, and "
+                               f"{figures['throughput_tps']:.0f} are played. The load was probably not what its "
+                               "file says."))
     if found.error >= 1:
-        signs.append(Doubt("fit", f"The fit is off by {found.error:.2f}; 1 is as far as a prediction may be. A limit of the "
-                           "server may be missing (--max-num-seqs, --max-num-batched-tokens, --kv-tokens), or the loads "
-                           "are not of one server."))
+        signs.append(Doubt("fit", f"The fit is off by {found.error:.2f}; 1 is as far as a prediction may be. A limit "
+                           "of the server may be missing (--max-num-seqs, --max-num-batched-tokens, --kv-tokens), "
+                           "or the loads are not of one server."))
     return signs
 
 
@@ -85,7 +86,8 @@ def doubted(costs, server, signs, sentences):
     if not signs:
         return Found(costs, server, sentences)
     names = list(dict.fromkeys(sign.name for sign in signs))
-    first = f"DISAGREEMENT: do not trust these costs ({', '.join(names)}). costs.txt says trusted=no, and so will a plan."
+    first = f"DISAGREEMENT: do not trust these costs ({', '.join(names)}). costs.txt says trusted=no, and so " \
+            "will a plan."
     return Found(costs, server._replace(trusted="no", why=",".join(names)),
                  [first, *(sign.sentence for sign in signs), *sentences])
 

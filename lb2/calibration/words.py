@@ -13,8 +13,8 @@ from calibration.overhead import AS_GOOD, ENOUGH, queued_in, times_of
 from calibration.search import APART, MAX_NUM_SEQS
 from files.sources import counted
 
-DEFAULTS = "vLLM 0.33's API server takes 8,192 and 1,024 on a GPU of 70 GiB or more (H100, H200; not A100, GB10), and " \
-           "16,384 and 1,024 from 160 GiB on."
+DEFAULTS = "vLLM 0.33's API server takes 8,192 and 1,024 on a GPU of 70 GiB or more (H100, H200; not A100, GB10), " \
+           "and 16,384 and 1,024 from 160 GiB on."
 SAME = 1.05  # errors of two schedulers within this ratio do not tell them apart
 SURE = 20  # requests that found the server empty: fewer may all be odd, as the first of a run is
 FEW = 30  # samples with a prefill, below which more are asked for
@@ -102,7 +102,8 @@ def oddities(benches, found, told):
             yield f"{bench.name} has {steps.gaps:,} gaps; those of every {steps.every}. request are used."
         if steps.preemptions:
             yield f"{bench.name}: {counted(steps.preemptions, 'time')} a request got nothing while others got " \
-                  "tokens: the KV cache was short, and it was preempted. Give --kv-tokens, as the server's log has it; it " \
+                  "tokens: the KV cache was short, and it was preempted. Give --kv-tokens, as the server's log has " \
+                  "it; it " \
                   f"held up to {most_held(steps):,} tokens."
         queued = len(queued_in(times_of(bench))) if bench.starts_s and steps.samples else 0
         if queued:
@@ -112,7 +113,8 @@ def oddities(benches, found, told):
                   "the waiting; it tells no overhead."
     largest = max(sample.prompt_tokens / max(1, sample.prefills) for sample in found.samples)
     if not told.max_num_batched_tokens and largest > found.budget / 2 and found.budget < BUDGET:
-        yield f"Steps look as if prompts were cut in chunks of {found.budget}; --max-num-batched-tokens tells it better."
+        yield f"Steps look as if prompts were cut in chunks of {found.budget}; --max-num-batched-tokens tells it " \
+            "better."
 
 
 def most_held(steps):
@@ -148,7 +150,8 @@ def missing(benches, found):
     levels = {round(sample.sequences / sample.steps) for sample in samples}
     if "sequence" not in terms:
         if max(levels) < 8:
-            yield "Missing: step_ms_per_sequence is 0, the runs had few sequences at once. A run with 16 clients, or at " \
+            yield "Missing: step_ms_per_sequence is 0, the runs had few sequences at once. A run with 16 clients, or " \
+                  "at " \
                   "half your highest rate, tells it."
         else:
             yield f"step_ms_per_sequence is 0: steps did not grow with the sequences, {max(levels)} at most."
@@ -218,10 +221,12 @@ def bends(found, told):
         yield f"A step reads more experts with more sequences, as a mixture with E/k = {way.experts:g} does: " \
               "E (1 - (1 - k/E)^S) of them. That explains the figures better than a line."
     if not told.max_num_batched_tokens and way.server.max_num_batched_tokens != BUDGET:
-        yield f"The token budget is told by the fit: {way.server.max_num_batched_tokens:,} explains the figures better " \
+        yield f"The token budget is told by the fit: {way.server.max_num_batched_tokens:,} explains the figures " \
+              "better " \
               f"than {BUDGET:,}."
     if "memory" in found.terms:
-        yield f"A KV cache of about {way.server.kv_tokens:,} tokens is told by the fit: without that limit more requests " \
+        yield f"A KV cache of about {way.server.kv_tokens:,} tokens is told by the fit: without that limit more " \
+              "requests " \
               "run at once than the figures say. --kv-tokens, from the server's log, tells it better."
 
 

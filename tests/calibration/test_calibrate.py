@@ -350,7 +350,7 @@ def test_few_prefills_are_few():
 def test_a_short_cache_is_said():
     """399 blocks of 16, 6,384 tokens. The most that was held while requests were preempted is near that."""
     text = said_of(bench(shipped(), 16, PLAIN, kv_blocks=400))
-    found = re.search(r"run: \d+ times a request got nothing .* preempted. Give --kv-tokens.* up to ([\d,]+) tokens", text)
+    found = re.search(r"run: \d+ times a request got nothing .* Give --kv-tokens.* up to ([\d,]+) tokens", text)
     assert 0.95 < int(found[1].replace(",", "")) / 6_400 <= 1
     assert "KV cache was short" not in said_of_loop(16, PLAIN, asynchronous=False)
 
@@ -433,7 +433,8 @@ def test_what_is_written_is_read(tmp_path):
     Costs(5.123456, 8_000.25, 0.456789, 4_321.5), ROOFLINE, BENT, Costs(0, 1, 0, 0),
     Costs(0.001, 1e9, 1e-6, 1e9, 1e-7, 3.5),
 ])
-@pytest.mark.parametrize("server", [Server(), Server(True), Server(False, 32), Server(True, 1, 2048, 8000)])
+@pytest.mark.parametrize("server", [Server(), Server(True), Server(False, 32), Server(True, 1, 2048, 8000),
+                                    Server(trusted="no", why="drift,lumps", assumed="max_num_seqs:256")])
 def test_six_digits_survive(costs, server):
     again, same = parsed("costs.txt", costs_line(costs, server))
     assert same == server and again[:6] == pytest.approx(costs[:6], rel=1e-5)
@@ -461,6 +462,8 @@ def test_four_keys_mean_what_they_meant():
         (GOOD.replace("8.0", "0.0001"), "step_ms: expected at least 0.001"),
         (GOOD + "scheduling=fast", "scheduling: expected synchronous or asynchronous, found fast"),
         (GOOD + "max_num_seqs=0", "max_num_seqs: expected a whole number, 1 to"),
+        (GOOD + "trusted=yes", "trusted: expected no, found yes"),
+        (GOOD + "why=", "why: expected words, found"),
         (GOOD + "kv_tokens=8e3", "kv_tokens: expected a whole number, 1 to"),
         (GOOD + "step_ms_at=1:8", "step_ms_at: expected two or more sequences:ms"),
         (GOOD + "step_ms_at=8:8,1:9", "step_ms_at: expected two or more sequences:ms, in order"),

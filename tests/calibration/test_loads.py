@@ -6,6 +6,7 @@ from random import Random
 from statistics import stdev
 
 import pytest
+from bench_file import bench as bench_of
 from fixture import assert_refused, read_rows, script
 from calibration import loads as of_loads
 from calibration import search
@@ -293,7 +294,8 @@ def test_what_a_result_doubts_of_itself(tmp_path):
 
 def test_lengths_from_a_file_keep_the_means():
     """Of 100 and 10 tokens on average: lengths of 1 and 3, and of 2, in proportion."""
-    varied = of_loads.load_of_means("x", 50, 100, 10, 4, None, {})._replace(doubts=(Doubt("lengths", ""), Doubt("a", "")))
+    varied = of_loads.load_of_means("x", 50, 100, 10, 4, None, {})
+    varied = varied._replace(doubts=(Doubt("lengths", ""), Doubt("a", "")))
     load = of_loads.with_lengths(varied, Requests([1, 3], [2, 2]))
     assert sum(load.prompt_tokens) == pytest.approx(5_000, rel=0.01) and load.output_tokens == [10] * 50
     assert max(load.prompt_tokens) == pytest.approx(3 * min(load.prompt_tokens), rel=0.05)
@@ -355,6 +357,43 @@ def test_the_figures_of_a_detailed_result_worked_by_hand():
         of_loads.load_of_bench(bench._replace(starts_s=None))
     single = bench._replace(output_tokens=[1, 1, 1], itls_s=[[], [], []], ttfts_s=[0.0, 0.0, 0.0])
     assert of_loads.load_of_bench(single).figures == {"throughput_tps": 20}, "of nothing there is no median"
+
+
+def test_a_window_of_a_run_worked_by_hand():
+    """Of three requests the last two: TTFTs of 60 and 55 ms, a TPOT of 30. 3 tokens from 0.07 to 0.16 s.
+
+    The engine serves all: 10.5, 8 and 8 ms for the first, as below, and the second finds the server empty at 70 ms."""
+    bench = Bench("b", [10, 10, 10], [3, 2, 1], [0.0, 0.07, 0.0811116], [0.05, 0.06, 0.055], [[0.01, 0.02], [0.03], []],
+                  0.15, None, False, None, 0, [])
+    load = of_loads.load_of_bench(bench, (1, 3))
+    assert (load.name, load.window, len(load.prompt_tokens)) == ("b:2-3", (1, 3), 3)
+    assert {name: round(value, 6) for name, value in load.figures.items() if name[0] != "p" or "50" in name} == {
+        "p50_ttft_ms": 57.5, "mean_ttft_ms": 57.5, "p50_tpot_ms": 30, "mean_tpot_ms": 30,
+        "throughput_tps": round(3 / 0.09, 6)}
+    one = of_loads.load_of_bench(bench, (1, 2))
+    ours = of_loads.predicted_figures(one, Costs(50, 8000, 0, 2000), Server(False, 32, 2048))
+    assert (ours["p50_ttft_ms"], ours["p50_tpot_ms"]) == (10.5, pytest.approx(8.5, abs=0.6))
+    assert "p50_itl_ms" not in ours, "gaps are of the whole run"
+    assert ours["throughput_tps"] == pytest.approx(2 / 0.0185, rel=0.05)
+    for window in ((2, 2), (0, 4)):
+        with pytest.raises(BadInput, match="b: expected a window of its requests 1 to 3"):
+            of_loads.load_of_bench(bench, window)
+
+
+def test_windows_of_one_long_run_calibrate(tmp_path):
+    """400 requests at a rate above what the server carries: the first 50 and 150 to 200 tell the last 100."""
+    r = Random(4)
+    requests = Requests(*([r.randint(*span) for _ in range(400)] for span in ((50, 300), (40, 120))))
+    arrivals = sorted(r.randrange(10_000_000) for _ in range(400))
+    arrivals = [us - arrivals[0] for us in arrivals]
+    record = bench_of(requests, None, Costs(60, 5000, 250, 3000), arrivals, asynchronous=True)
+    path = write(tmp_path / "run.json", record)
+    done = script("measured", "--calibrate", f"{path}:1-50", f"{path}:151-200", "--predict", f"{path}:301-400",
+                  "--max-num-batched-tokens", 2048, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    errors = [abs(float(row["error_percent"])) for row in read_rows(tmp_path / "measured.csv")
+              if row["role"] == "predicted"]
+    assert len(errors) == 7 and max(errors) < 3
 
 
 def test_the_figures_that_the_engine_predicts_worked_by_hand():

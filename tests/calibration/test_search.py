@@ -2,11 +2,14 @@
 
 import random
 from math import exp, log
+from types import SimpleNamespace
 
 import pytest
 from calibration import search
 from calibration.loads import FIGURES, Load, predicted_figures
 from calibration.search import Way
+from calibration.ways import fit_doubts
+from common import BadInput
 from files.costs import Costs, Server
 
 LIMITS = Server(None, 32, 2048)
@@ -261,3 +264,21 @@ def test_what_is_drawn_tells_no_further_term():
     loads = [load(4)._replace(drawn=True), load(8)._replace(prompt_tokens=[900])]
     assert search.further_terms(loads, [4, 8], LIMITS) == []
     assert ("experts", 32) in search.further_terms(loads[1:], [4, 8], LIMITS)
+
+
+def test_a_load_that_was_not_what_it_seems_and_a_fit_that_is_far_off():
+    """A tenth of the log: 110 tokens/s for 100 are another load's. An error of 1 is as far as a prediction may be."""
+    def names(tps, error):
+        found = SimpleNamespace(figures=[{"throughput_tps": tps}], error=error)
+        return [doubt.name for doubt in fit_doubts([load(4, throughput_tps=100)], found)]
+
+    assert names(110, 0.99) == names(91, 0.99) == [] and names(111, 0.99) == names(90, 0.99) == ["load"]
+    assert names(100, 1.0) == ["fit"]
+
+
+@pytest.mark.parametrize("text, value", [("128/8", 16), ("128/6", 128 / 6)])
+def test_a_mixture_is_named_by_its_experts(text, value):
+    assert search.ratio(text) == value
+    for bad in ("8/8", "8", "8/0", "1/2", "a/b"):
+        with pytest.raises(BadInput):
+            search.ratio(bad)
