@@ -124,7 +124,7 @@ def test_the_committed_picture_shows_the_errors(results, tmp_path):
 
 
 def test_without_files_the_recorded_servers_are_played_with_their_limits(results, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(measured, "result_of", lambda server, told, costs: results[server.name])
+    monkeypatch.setattr(measured, "result_of", lambda server, told, costs, experts: results[server.name])
     monkeypatch.setattr("sys.argv", ["measured.py", "--out", str(tmp_path)])
     measured.main()
     assert {row["server"] for row in rows(tmp_path / "measured.csv")} == {"async", "roofline", "sync", "cpu"}
