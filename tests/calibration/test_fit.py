@@ -310,9 +310,9 @@ def test_when_a_term_is_worth_it():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_sequence_costs_what_it_costs_under_a_jitter_of_ten_per_cent(seed):
-    """It moves a step by 3 %, and lowers the residual by less than 2 %. With 6,000 samples it is sure."""
-    samples = samples_of(lambda s, p, c: 8_000 + 50 * s + 50 * p, n=6_000, noise=800, seed=seed)
-    assert fit(samples).terms["sequence"] == pytest.approx(50, rel=0.15)
+    """It moves a step by 1 %, and lowers the residual by less than 2 %. With 12,000 samples it is sure."""
+    samples = samples_of(lambda s, p, c: 8_000 + 25 * s + 50 * p, n=12_000, noise=800, seed=seed)
+    assert fit(samples).terms["sequence"] == pytest.approx(25, rel=0.3)
 
 
 def test_which_terms_may_come_next():
