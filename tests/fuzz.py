@@ -236,13 +236,13 @@ def parser_of(main):
     def caught(parser, *_):
         raise Caught(parser)
 
-    real, argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_args, caught
+    real, argparse.ArgumentParser.parse_known_args = argparse.ArgumentParser.parse_known_args, caught
     try:
         main()
     except Caught as found:
         return found.args[0]
     finally:
-        argparse.ArgumentParser.parse_args = real
+        argparse.ArgumentParser.parse_known_args = real
 
 
 def options_of(random, name, parser, files):

@@ -70,6 +70,23 @@ def test_a_process_that_ended_early_is_one_line():
         list(in_processes([(end_early,), (os.getpid,)], 2))
 
 
+def need_too_much():
+    raise MemoryError
+
+
+def no_thread(**_):
+    raise RuntimeError("can't start new thread")
+
+
+def test_want_of_memory_in_a_process_is_one_line(monkeypatch, capfd):
+    with pytest.raises(MemoryError):
+        list(in_processes([(need_too_much,), (double, 1)], 2))
+    monkeypatch.setattr(ours.threading, "Thread", no_thread)
+    with pytest.raises(BadInput, match="ended early"):
+        list(in_processes([(double, 1), (double, 2)], 2))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_cores_where_they_can_and_cannot_be_told(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5} - {pid}, raising=False)
     assert ours.cores() == 2
