@@ -270,7 +270,7 @@ def too_long(*_):
 
 def run_script(name, main, words):
     """(status, what it printed, its errors, a traceback or "") of a run in this process."""
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")
     sys.argv = [f"{name}.py", *words]
     status, trace = 0, ""
     signal.alarm(HANG_S)
