@@ -153,7 +153,7 @@ def test_the_number_of_processes_changes_nothing(tmp_path):
 
 def test_results_come_before_words(tmp_path):
     """A reader that closes at once, as in `plan.py | true`, finds the files all the same."""
-    done = script("--first", 10, "--max-num-seqs", 8, "--up-to", 3, "--out", tmp_path / "out")
-    done.stdout.close()
-    assert done.stderr.read() == "" and done.wait() == 0
+    with script("--first", 10, "--max-num-seqs", 8, "--up-to", 3, "--out", tmp_path / "out") as done:
+        done.stdout.close()
+        assert done.stderr.read() == "" and done.wait() == 0
     assert set(files(tmp_path / "out")) == {"plan.txt", "plan.csv", "plan.svg"}
