@@ -236,13 +236,13 @@ def parser_of(main):
     def caught(parser, *_):
         raise Caught(parser)
 
-    real, argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_args, caught
+    real, argparse.ArgumentParser.parse_known_args = argparse.ArgumentParser.parse_known_args, caught
     try:
         main()
     except Caught as found:
         return found.args[0]
     finally:
-        argparse.ArgumentParser.parse_args = real
+        argparse.ArgumentParser.parse_known_args = real
 
 
 def options_of(random, name, parser, files):
@@ -270,7 +270,7 @@ def too_long(*_):
 
 def run_script(name, main, words):
     """(status, what it printed, its errors, a traceback or "") of a run in this process."""
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")
     sys.argv = [f"{name}.py", *words]
     status, trace = 0, ""
     signal.alarm(HANG_S)

@@ -65,10 +65,13 @@ def start(running, index, job):
 
 def work(writing, function, *arguments):
     """In the process: do the job and send (its result, None) or (None, the user's mistake that it found)."""
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        threading.Thread(target=end_with_parent, daemon=True).start()
+    except RuntimeError:  # no memory for its stack
+        os._exit(1)
     try:
         writing.send((function(*arguments), None))
-    except (BadInput, OSError) as error:
+    except (BadInput, OSError, MemoryError) as error:
         writing.send((None, error))
 
 

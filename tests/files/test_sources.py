@@ -592,6 +592,7 @@ def test_a_pipe_is_read_once_and_may_be_asked_for_twice(tmp_path):
     writer.join(5)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc")
 def test_an_error_of_the_system_names_the_file():
     with pytest.raises(OSError) as refused:
         load_trace("/proc/self/mem")

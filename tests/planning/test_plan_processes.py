@@ -70,6 +70,23 @@ def test_a_process_that_ended_early_is_one_line():
         list(in_processes([(end_early,), (os.getpid,)], 2))
 
 
+def need_too_much():
+    raise MemoryError
+
+
+def no_thread(**_):
+    raise RuntimeError("can't start new thread")
+
+
+def test_want_of_memory_in_a_process_is_one_line(monkeypatch, capfd):
+    with pytest.raises(MemoryError):
+        list(in_processes([(need_too_much,), (double, 1)], 2))
+    monkeypatch.setattr(ours.threading, "Thread", no_thread)
+    with pytest.raises(BadInput, match="ended early"):
+        list(in_processes([(double, 1), (double, 2)], 2))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_cores_where_they_can_and_cannot_be_told(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5} - {pid}, raising=False)
     assert ours.cores() == 2
@@ -136,7 +153,7 @@ def test_the_number_of_processes_changes_nothing(tmp_path):
 
 def test_results_come_before_words(tmp_path):
     """A reader that closes at once, as in `plan.py | true`, finds the files all the same."""
-    done = script("--first", 10, "--max-num-seqs", 8, "--up-to", 3, "--out", tmp_path / "out")
-    done.stdout.close()
-    assert done.stderr.read() == "" and done.wait() == 0
+    with script("--first", 10, "--max-num-seqs", 8, "--up-to", 3, "--out", tmp_path / "out") as done:
+        done.stdout.close()
+        assert done.stderr.read() == "" and done.wait() == 0
     assert set(files(tmp_path / "out")) == {"plan.txt", "plan.csv", "plan.svg"}

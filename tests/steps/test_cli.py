@@ -48,7 +48,7 @@ BAD_FILES = {  # name: (content, what the one line must say)
     "-1": (field("-1"), WHOLE + "-1"),
     "0": (field("0"), WHOLE + "0"),
     "a billion and one": (field("1000000001"), WHOLE + "1000000001"),
-    "5000 digits": (field("7" * 5000), "digits"),
+    "5000 digits": (field("7" * 5000), LIST + "no JSON: Exceeds the limit (4300"),
     "a long string": (field('"' + "x" * 1000 + '"'), WHOLE + '"' + "x" * 39 + " in"),
     "a line break": (field('"a\\nb"'), WHOLE + '"a\\nb"'),
     "UTF-16": (records(GOOD).decode().encode("utf-16"), LIST + "no JSON"),
@@ -218,6 +218,7 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path):
     assert done.stderr == "" and (tmp_path / "static.txt").exists()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_behind_stdout_is_one_line(tmp_path):
     """argparse itself overlooks it for --help; then at least Python must not complain at the end (status 120)."""
     command = [sys.executable, str(LAB / "cost.py"), "--out", str(tmp_path)]
@@ -320,6 +321,8 @@ def copied_lab(folder):
     """A copy of the scripts, to break one of them."""
     shutil.copytree(LAB, folder / "lb2", ignore=shutil.ignore_patterns("*.txt", "*.csv", ".*", "__pycache__"))
     shutil.copytree(ROOT / "fixtures" / "llms", folder / "fixtures" / "llms")
+    for path in folder.rglob("*"):
+        path.chmod(0o755)  # the project itself may be read-only
     return folder / "lb2"
 
 
