@@ -63,7 +63,5 @@ def run_at(setup, traffic, load, nominal_rps):
         run = simulate(setup.server, traffic._replace(arrivals_us=None), setup.max_num_seqs, load)
         return run._replace(**{name: getattr(run, name)[load:] for name in ("ttfts_us", "tpots_us", "e2es_us")})
     traffic = traffic._replace(arrivals_us=scaled(traffic.arrivals_us, setup.servers * load / nominal_rps))
-    if setup.servers == 1:
-        return simulate(setup.server, traffic, setup.max_num_seqs, setup.gateway)
     parts = [traffic.part(slice(first, None, setup.servers)) for first in range(min(setup.servers, MEASURED_SERVERS))]
     return together([simulate(setup.server, part, setup.max_num_seqs, setup.gateway) for part in parts])

@@ -64,11 +64,10 @@ class Edge(NamedTuple):
     load: float  # the largest that meets every target; None: there is none
     slower: float  # the same if the server is 10 % slower; None: there is none, or it was not asked for
     tried: dict  # load -> Measures
-    highest: bool  # it is the highest of all loads that are tried
 
     def above(self):
-        """The Measures at the next load above the edge, which miss a target; None at the highest load."""
-        return next((one for load, one in sorted(self.tried.items()) if load > (self.load or 0)), None)
+        """The next load above the edge, at which a target is missed; None: the edge is the highest load of all."""
+        return min((load for load in self.tried if load > (self.load or 0)), default=None)
 
 
 def last_met(margin, start, highest):
@@ -112,10 +111,10 @@ def edge_of(problem, setup, traffic, capacity, start, slower=False):
     highest = len(loads) - 1
     rung = last_met(margin, bisect_right(loads, start) - 1 if start else highest - HALF, highest)
     if rung is None:
-        return Edge(None, None, tried, False)
+        return Edge(None, None, tried)
     low = last_met(partial(margin, slowed=SLOWER), rung - 1, rung) if slower else None
     low = None if low is None else loads[low] / (1 if setup.closed_to else SLOWER)
-    return Edge(loads[rung], low, tried, rung == highest)
+    return Edge(loads[rung], low, tried)
 
 
 def capacity_of(problem, setup):
@@ -157,10 +156,11 @@ class Found(NamedTuple):
     @property
     def state(self):
         """answer; none: no load; no_edge: the trace and half of the replays meet every load that could be tried."""
-        if self.trace.load is None or 2 * sum(edge.load is None for edge in self.replays) >= len(self.replays):
+        half = len(self.replays) / 2
+        if self.trace.load is None or sum(edge.load is None for edge in self.replays) >= half:
             return "none"
-        return "no_edge" if self.trace.highest and 2 * sum(edge.highest for edge in self.replays) >= len(self.replays) \
-            else "answer"
+        highest = self.trace.above() is None and sum(edge.above() is None for edge in self.replays) >= half
+        return "no_edge" if highest else "answer"
 
     def edges(self):
         """The replays' own edges; one that has none counts as the lowest load that any of them tried."""
@@ -190,5 +190,5 @@ class Found(NamedTuple):
 
     def bound(self, targets):
         """{measure: of how many replays it is the first to miss its target, above their edges}, most first."""
-        names = [above.share(targets)[1] for edge in self.replays if (above := edge.above())]
+        names = [edge.tried[above].share(targets)[1] for edge in self.replays if (above := edge.above())]
         return dict(sorted(((name, names.count(name)) for name in set(names)), key=lambda pair: (-pair[1], pair[0])))

@@ -101,8 +101,7 @@ def test_an_open_loop_worked_by_hand():
     capacity = capacity_of(pairs, ONE)
     edge = trace_edge(pairs, ONE, capacity)
     assert capacity == pytest.approx(1000 / 9, rel=0.01)
-    assert (edge.load, edge.highest) == (33, False) and not edge.tried[35].meets(pairs.targets)
-    assert edge.above().share(pairs.targets)[1] == "ttft_ms"
+    assert (edge.load, edge.above()) == (33, 35) and edge.tried[35].share(pairs.targets)[1] == "ttft_ms"
     found = Found(ONE, capacity, edge, [stream_edge(pairs, ONE, capacity, 33, seed) for seed in range(REPLAYS)])
     assert found.edges() == [33] * 20 and found.state == "answer" and found.answer() == 33
     assert found.replays[4].slower == pytest.approx(27 / 1.1) and found.replays[5].slower is None
@@ -112,7 +111,7 @@ def test_an_open_loop_worked_by_hand():
 def test_no_load_above_the_capacity_and_none_at_all():
     """Within 40 ms no load of pairs misses, up to the capacity of 111 a second; within 8 ms none meets."""
     edge = trace_edge(problem(PAIRS, 40.0), ONE, 111.0)
-    assert edge.highest and edge.load == max(edge.tried) == 110 and edge.above() is None
+    assert edge.load == max(edge.tried) == 110 and edge.above() is None
     none = trace_edge(problem(PAIRS, 8.9), ONE, 111.0)
     assert none[:2] == (None, None) and min(none.tried) == pytest.approx(0.13, rel=0.1)
     assert trace_edge(problem(PAIRS, 40.0), ONE._replace(gateway=1), capacity_of(problem(PAIRS), ONE)).load == 110
@@ -126,7 +125,7 @@ def test_a_closed_loop_worked_by_hand():
     setup = ONE._replace(closed_to=256)
     edge = edge_of(clients, setup, stream_for(clients, setup, None), None, 16, True)
     assert (edge.load, edge.slower) == (11, 10) and edge.tried[11].ttft_ms == 99 and 12 in edge.tried
-    assert trace_edge(clients, ONE._replace(closed_to=11), None).highest
+    assert trace_edge(clients, ONE._replace(closed_to=11), None).above() is None
     assert trace_edge(problem(Traffic(Requests([20] * 3, [1] * 3), None, None), 8.0), setup, None).load is None
 
 
@@ -166,7 +165,7 @@ def test_edges_against_a_brute_force(seed):
     for seed, edge in ((None, trace_edge(one, setup, capacity)), (5, stream_edge(one, setup, capacity, 20.0, 5))):
         stream = stream_for(one, setup, seed)
         assert brute_force(one, setup, stream, edge.load)
-        assert edge.highest or not brute_force(one, setup, stream, min(load for load in edge.tried if load > edge.load))
+        assert not edge.above() or not brute_force(one, setup, stream, edge.above())
 
 
 # --- the rule ---------------------------------------------------------------------------------------
@@ -182,14 +181,14 @@ def test_the_rule_by_hand():
     assert carried(99, [10.0] * 19 + [0.1], 2.6) == 5, "half at least: one replay does not decide"
 
 
-def edge(load, slower=None, highest=False, **more):
+def edge(load, slower=None, highest=False):
     tried = {load or 1: Measures(100, 20, 900, 25, 99, 1, 7), (load or 1) * 2: Measures(300, 20, 900, 25, 99, 0.5, 9)}
-    return Edge(load, slower, tried, highest, **more)
+    return Edge(load, slower, {load: tried[load]} if highest else tried)
 
 
-def found(load, trace=None, setup=ONE, slower=0.9, **more):
-    replays = [edge(load, load and slower and slower * load, **more)] * REPLAYS
-    return Found(setup, 50.0, edge(trace or load, **more), replays)
+def found(load, trace=None, setup=ONE, slower=0.9, highest=False):
+    replays = [edge(load, load and slower and slower * load, highest)] * REPLAYS
+    return Found(setup, 50.0, edge(trace or load, None, highest), replays)
 
 
 def test_states_of_an_answer():
@@ -231,7 +230,7 @@ def test_setups_that_cannot_win_are_not_searched():
 def test_the_most_that_ran_at_the_edge_and_one_above():
     def running(load):
         tried = {float(at): Measures(1, 1, 1, 1, 1, 1, peak) for at, peak in ((1, 3), (2, 4), (3, 7), (4, 99))}
-        return most_running(Edge(load, None, tried, False))
+        return most_running(Edge(load, None, tried))
 
     assert (running(2.0), running(4.0), running(None)) == (7, 99, 4)
 
