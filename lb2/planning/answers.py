@@ -110,7 +110,8 @@ def replay_jobs(problem, found):
 
 def measures_at(problem, setup, load):
     """The Measures of the trace itself at a load; None of no load."""
-    return load and measured(problem.targets, run_at(setup, stream_for(problem, setup, None), load, problem.nominal_rps))
+    trace = stream_for(problem, setup, None)
+    return load and measured(problem.targets, run_at(setup, trace, load, problem.nominal_rps))
 
 
 def setups_tried(problem, setups, processes):

@@ -9,7 +9,7 @@ repeated, or more blocks of it are drawn. (A stream that ends before its first r
 its servers: at 1,000 requests/s 1,500 rows asked for 59 of them where 74 are needed.)
 
 In closed loop all clients send their first request at once. That rush happens once, so each client's
-first request is not measured. Only ITL, whose gaps are counted together, has it in.
+first request is not measured, except by ITL, whose gaps are counted together.
 """
 
 from typing import NamedTuple

@@ -6,8 +6,7 @@ closed= say whether there is one (answer), none at all (infeasible), none that t
 
 plan.csv has a row for every run: of the searches open, closed and servers, or of the check at the
 file's own load; of the trace or a replay, by its number. rps are those of each server; clients those of
-a closed loop or of a gateway; goodput is the share that meets TTFT, TPOT and E2E together. A measure
-is empty if no request has two tokens.
+a closed loop or of a gateway. A measure is empty if no request has two tokens.
 """
 
 import json
@@ -165,7 +164,8 @@ def picture_of(plan):
     measure = next(iter(bound or targets.given))
 
     def label(setup):
-        return f"{setup.max_num_seqs}" + (f" ({setup.server.max_num_batched_tokens} tokens)" if plan.budgets > 1 else "")
+        budget = f" ({setup.server.max_num_batched_tokens} tokens)" if plan.budgets > 1 else ""
+        return f"{setup.max_num_seqs}{budget}"
 
     limits = {label(tried.setup): {rps: getattr(measures, measure) for rps, measures in tried.trace.tried.items()}
               for tried in found.tried if tried.trace}

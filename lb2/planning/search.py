@@ -13,8 +13,7 @@ tests/planning/plan_acceptance.py measures how often fresh traces carry the answ
     stream_edge(problem, setup, capacity, start, seed)   -> Edge of a replay, or of the trace itself (seed None)
     Found(setup, capacity_rps, trace, replays)           .answer() is the load, .state says whether there is one
 
-Loads lie on rungs: 48 to a factor of ten, so about 5 % apart, at numbers of two digits (three below
-2: 1.00, 1.05, 1.10); clients at 1, 2, 3 ... 20, then 5 % apart.
+Loads lie on rungs: 48 to a factor of ten, so about 5 % apart, at numbers of two digits (three below 2).
 """
 
 import math
@@ -47,7 +46,7 @@ def rps_of(rung):
 
 
 def loads_of(setup, capacity):
-    """All loads that may be tried, in order: clients up to the most, else requests/s up to the capacity."""
+    """All loads that may be tried, in order: clients, all up to 20, then 5 % apart; or requests/s."""
     if setup.closed_to:
         clients = (rung + 1 if rung < 20 else round(20 * 1.05 ** (rung - 19)) for rung in count())
         return [*takewhile(lambda load: load < setup.closed_to, clients), setup.closed_to]
