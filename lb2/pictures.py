@@ -161,7 +161,7 @@ def plan_picture():
         path = Path(folder) / "costs.txt"
         path.write_text(costs_line(found.costs, found.server))
         found_plan, *_ = plan.planned(plan.parser().parse_args(["--requests", str(run_file), "--costs", str(path)]))
-    return draw_plan(picture_of(found_plan.problem, found_plan.own, found_plan.found))
+    return draw_plan(picture_of(found_plan))
 
 
 def recipes(requests, costs, target_ms, records, first=None):

@@ -19,7 +19,6 @@ vLLM's is. It leaves out noise, and whatever the costs leave out.
 """
 
 import math
-from argparse import ArgumentTypeError
 from functools import partial
 
 from common import BadInput, count, number, run, save, say
@@ -39,19 +38,12 @@ from running.processes import cores
 
 MAX_NUM_SEQS = [8, 16, 32, 64, 128, 256]
 MAX_NUM_BATCHED_TOKENS = 2048
-PERCENTILES = ["50", "90", "95", "99", "99.9"]
+PERCENTILES = [50, 90, 95, 99, 99.9]
 
 
 def target(text):
     """argparse type: milliseconds, or none."""
     return math.inf if text == "none" else number(text)
-
-
-def percentile(text):
-    """argparse type: one of the PERCENTILES."""
-    if text not in PERCENTILES:
-        raise ArgumentTypeError(f"expected one of {', '.join(PERCENTILES)}, found {text[:40]!r}")
-    return float(text)
 
 
 def parser():
@@ -63,8 +55,8 @@ def parser():
         shown = "none" if default == math.inf else f"{default:g}"
         parser.add_argument(f"--target-{name}-ms", type=target, default=default, metavar="MS",
                             help=f"{words} allowed, in ms, or none (default: {shown})")
-    parser.add_argument("--percentile", type=percentile, default=99.0, metavar="P",
-                        help=f"at which the targets must hold: {', '.join(PERCENTILES)} (default: 99)")
+    parser.add_argument("--percentile", type=number, choices=PERCENTILES, default=99.0, metavar="P",
+                        help=f"at which the targets must hold: {', '.join(map(str, PERCENTILES))} (default: 99)")
     parser.add_argument("--max-num-seqs", type=count, nargs="+", metavar="N",
                         help="limits to try (default: the server's if --costs says it, else "
                              f"{' '.join(map(str, MAX_NUM_SEQS))})")
@@ -136,24 +128,23 @@ def planned(args):
     traffic, grid = traffic_of(args, trace)
     own = own_rps(traffic.arrivals_us)
     targets = Targets(args.percentile, args.target_ttft_ms, args.target_tpot_ms, args.target_e2e_ms, args.target_itl_ms)
-    if min(targets[1:]) == math.inf:
+    if not targets.given:
         raise BadInput("no target is left: give at least one of --target-ttft-ms, -tpot-ms, -e2e-ms and -itl-ms")
     problem = Problem(targets, traffic, block_rows(traffic), own or 1.0)
     asked = asked_of(args, setups_of(args, described), own)
     found = answers(problem, asked, args.processes or cores())
-    plan = Plan(problem, asked, found, own, grid, args.spread, trace.closed, args.costs and args.costs.name,
-                (described.measured_sequences, described.measured_prompt_tokens), described.why or described.trusted)
-    fields = plan_fields(problem, asked, (args.requests.name, args.costs and args.costs.name), own, found)
-    return plan, fields, sentences(plan), trace
+    names = args.requests.name, args.costs and args.costs.name
+    plan = Plan(problem, asked, found, names, own, grid, args.spread, trace.closed, described)
+    return plan, plan_fields(plan), sentences(plan), trace
 
 
 def main():
     args = options(parser())
-    (problem, _, found, own, *_), fields, words, trace = planned(args)
-    picture = draw_plan(picture_of(problem, own, found))
-    save(args.out, {"plan.txt": plan_line(fields), "plan.csv": plan_table(problem, found), "plan.svg": picture})
+    plan, fields, words, trace = planned(args)
+    picture = draw_plan(picture_of(plan))
+    save(args.out, {"plan.txt": plan_line(fields), "plan.csv": plan_table(plan), "plan.svg": picture})
     if args.json:
-        print(plan_json(problem, fields, found, words))
+        print(plan_json(plan, fields, words))
         return
     for sentence in (*words, f"{args.requests.name}: {trace}. plan.txt, plan.csv and plan.svg hold the plan."):
         say(sentence)

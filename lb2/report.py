@@ -115,9 +115,8 @@ def planned_answer(args, n, today_rps):
              *(["--time-unit", args.time_unit] if args.time_unit else []),
              *(["--columns", *args.columns] if args.columns else [])]
     made, fields, words, _ = plan.planned(plan.parser().parse_args(asked))
-    problem, _, found, own, *_ = made
-    shown, name, today = picture_of(problem, own, found)._replace(today_rps=today_rps), server_of(args), rate(today_rps)
-    targets = {measure: ms for measure, ms in zip(TIMES, problem.targets[1:]) if ms < math.inf}
+    found, targets = made.found, made.problem.targets.given
+    shown, name, today = picture_of(made)._replace(today_rps=today_rps), server_of(args), rate(today_rps)
     part = [f"Planned with the first {PLANNED:,} of {n:,} requests."] if n > PLANNED else []
     server, where, alone = f"{name[0].upper()}{name[1:]}", "a request alone", ""
     if shown.answer:
@@ -132,7 +131,7 @@ def planned_answer(args, n, today_rps):
         headline = (f"{server} meets the targets up to its capacity of {rate(shown.capacity_rps)} requests/s; "
                     f"today comes {today}")
     else:
-        alone = "" if found.feasible else ": a request alone misses it"
+        alone = "" if found.open else ": a request alone misses it"
         headline = f"No load meets {shown.measure} {shown.target_ms:,.12g} ms on {name}{alone}; " \
                    f"today comes {today} requests/s"
     if any(disagreement(made)):

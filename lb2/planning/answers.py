@@ -35,11 +35,10 @@ class Asked(NamedTuple):
 
 
 class Answers(NamedTuple):
-    alone: Measures  # each request by itself; if it misses, nothing below was tried
-    feasible: bool
+    alone: Measures  # each request by itself; if it misses, nothing else was tried
     tried: tuple = ()  # Found of each setup, without replays; its trace is None if its capacity is too low to win
     alike: tuple = ()  # limits that change nothing from the smallest of them on
-    open: Found = None
+    open: Found = None  # None: not even alone does each request meet the targets
     at_answer: Measures = None  # the trace at the answer of the open loop
     closed: Found = None
     fleet: Fleet = None
@@ -54,23 +53,19 @@ def answers(problem, asked, processes):
     largest = max(asked.setups, key=lambda setup: setup.max_num_seqs)
     each = measured(problem.targets, alone(largest.server, problem.traffic))
     if not each.meets(problem.targets):
-        check = checked(problem, asked.run, largest) if asked.run else None
-        return Answers(each, False, check=check)
+        return Answers(each, check=checked(problem, asked.run, largest))
     tried, alike = setups_tried(problem, asked.setups, processes)
     searched = [one for one in tried if one.trace]
     chosen = max(searched, key=lambda one: (one.trace.load or 0, -one.setup.max_num_seqs,
                                             -one.setup.server.max_num_batched_tokens))
-    closed = chosen.setup._replace(max_num_seqs=largest.max_num_seqs, gateway=None, closed_to=asked.up_to)
-    jobs = [*replay_jobs(problem, chosen), (stream_edge, problem, closed, None, CLIENTS, None)]
     at_run = chosen.setup._replace(max_num_seqs=largest.max_num_seqs)
-    jobs += [(checked, problem, asked.run, at_run)] if asked.run else []
-    results = done(jobs, processes)
-    one, many = chosen._replace(replays=results[:REPLAYS]), Found(closed, None, results[REPLAYS])
-    answer = one.answer()
-    jobs = [*replay_jobs(problem, many), *([(measures_at, problem, one.setup, answer)] if answer else [])]
-    *replays, last = [*done(jobs, processes), *([] if answer else [None])]
-    found = Answers(each, True, tuple(tried), alike, one, last, many._replace(replays=replays),
-                    check=results[-1] if asked.run else None)
+    closed = at_run._replace(gateway=None, closed_to=asked.up_to)
+    *replays, edge, check = done([*replay_jobs(problem, chosen), (stream_edge, problem, closed, None, CLIENTS, None),
+                                  (checked, problem, asked.run, at_run)], processes)
+    one, many = chosen._replace(replays=replays), Found(closed, None, edge)
+    jobs = [*replay_jobs(problem, many), (measures_at, problem, one.setup, one.answer())]
+    *replays, at_answer = done(jobs, processes)
+    found = Answers(each, tuple(tried), alike, one, at_answer, many._replace(replays=replays), check=check)
     return more_answers(problem, asked, found, processes)
 
 
@@ -114,8 +109,9 @@ def replay_jobs(problem, found):
 
 
 def measures_at(problem, setup, load):
-    """The Measures of the trace itself at a load."""
-    return measured(problem.targets, run_at(setup, stream_for(problem, setup, None), load, problem.nominal_rps))
+    """The Measures of the trace itself at a load; None of no load."""
+    trace = stream_for(problem, setup, None)
+    return load and measured(problem.targets, run_at(setup, trace, load, problem.nominal_rps))
 
 
 def setups_tried(problem, setups, processes):

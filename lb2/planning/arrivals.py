@@ -41,11 +41,6 @@ def poisson(seed, n):
     return [round(1_000_000 * arrival) for arrival in accumulate(random.expovariate(1.0) for _ in range(n))]
 
 
-def most_at_once(arrivals_us):
-    """The largest number of requests that arrive at one moment."""
-    return max(Counter(arrivals_us).values())
-
-
 def grid_of(trace_grid_us, arrivals_us):
     """The Grid of a trace whose arrivals lie on one; None if few of them share a moment: then it does no harm."""
     moments = Counter(arrivals_us)

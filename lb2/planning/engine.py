@@ -5,9 +5,6 @@
     measured(targets, run)                       -> Measures(ttft_ms=180.2, tpot_ms=21.4, ..., peak_running=51)
 
 This is the only file of the plan that calls the scheduler.
-
-TTFT is the time from sending a request to its first token, E2E that to its last one. TPOT is the mean
-time between two of its tokens, ITL the time between two consecutive tokens, of all requests together.
 """
 
 import math
@@ -62,6 +59,11 @@ class Targets(NamedTuple):
     e2e_ms: float = math.inf
     itl_ms: float = math.inf
 
+    @property
+    def given(self):
+        """{measure: ms} of those that have a target."""
+        return {name: ms for name, ms in zip(TIMES, self[1:]) if ms != math.inf}
+
 
 class Run(NamedTuple):
     """What the clients saw, in us; three columns of n, and the gaps of all requests."""
@@ -88,8 +90,8 @@ class Measures(NamedTuple):
 
     def share(self, targets):
         """(the largest of value / target, its measure): which target binds; above 1 it is missed."""
-        return max(((value / target, name) for name, value, target in zip(TIMES, self, targets[1:])
-                    if value is not None and target < math.inf), default=(0.0, None))
+        return max(((value / target, name) for name, target in targets.given.items()
+                    if (value := getattr(self, name)) is not None), default=(0.0, None))
 
     def meets(self, targets):
         """Is each target met at its percentile?"""
@@ -112,12 +114,10 @@ def seen(traffic, result):
     issued_us = traffic.arrivals_us or result.issued_us
     ttfts_us = [first - issued for first, issued in zip(result.first_token_us, issued_us)]
     e2es_us = [finished - issued for finished, issued in zip(result.finished_us, issued_us)]
-    tpots_us = [
-        (finished - first) / (output - 1) if output > 1 else None
-        for finished, first, output in zip(result.finished_us, result.first_token_us, traffic.requests.output_tokens)
-    ]
-    return Run(ttfts_us, tpots_us, e2es_us, result.gaps_us, sum(traffic.requests.output_tokens),
-               max(result.finished_us), result.peak_running)
+    outputs = traffic.requests.output_tokens
+    tpots_us = [(finished - first) / (output - 1) if output > 1 else None
+                for finished, first, output in zip(result.finished_us, result.first_token_us, outputs)]
+    return Run(ttfts_us, tpots_us, e2es_us, result.gaps_us, sum(outputs), max(result.finished_us), result.peak_running)
 
 
 def scheduled(server, traffic, max_num_seqs, clients=None):
@@ -172,9 +172,7 @@ def alone(server, traffic):
 def together(runs):
     """The Run of several servers that begin at the same moment, as if they were one."""
     columns = [[us for column in columns for us in column] for columns in zip(*(run[:3] for run in runs))]
-    gaps_us = Counter()
-    for run in runs:
-        gaps_us.update(run.gaps_us)
+    gaps_us = sum((run.gaps_us for run in runs), Counter())
     return Run(*columns, gaps_us, sum(run.output_tokens for run in runs), max(run.span_us for run in runs),
                max(run.peak_running for run in runs))
 

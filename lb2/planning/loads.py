@@ -9,7 +9,7 @@ repeated, or more blocks of it are drawn. (A stream that ends before its first r
 its servers: at 1,000 requests/s 1,500 rows asked for 59 of them where 74 are needed.)
 
 In closed loop all clients send their first request at once. That rush happens once, so each client's
-first request is not measured. Only ITL, whose gaps are counted together, has it in.
+first request is not measured, except by ITL, whose gaps are counted together.
 """
 
 from typing import NamedTuple
@@ -63,7 +63,5 @@ def run_at(setup, traffic, load, nominal_rps):
         run = simulate(setup.server, traffic._replace(arrivals_us=None), setup.max_num_seqs, load)
         return run._replace(**{name: getattr(run, name)[load:] for name in ("ttfts_us", "tpots_us", "e2es_us")})
     traffic = traffic._replace(arrivals_us=scaled(traffic.arrivals_us, setup.servers * load / nominal_rps))
-    if setup.servers == 1:
-        return simulate(setup.server, traffic, setup.max_num_seqs, setup.gateway)
     parts = [traffic.part(slice(first, None, setup.servers)) for first in range(min(setup.servers, MEASURED_SERVERS))]
     return together([simulate(setup.server, part, setup.max_num_seqs, setup.gateway) for part in parts])

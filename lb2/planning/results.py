@@ -6,12 +6,10 @@ closed= say whether there is one (answer), none at all (infeasible), none that t
 
 plan.csv has a row for every run: of the searches open, closed and servers, or of the check at the
 file's own load; of the trace or a replay, by its number. rps are those of each server; clients those of
-a closed loop or of a gateway; goodput is the share that meets TTFT, TPOT and E2E together. A measure
-is empty if no request has two tokens.
+a closed loop or of a gateway. A measure is empty if no request has two tokens.
 """
 
 import json
-import math
 from urllib.parse import quote
 
 from common import pairs, table
@@ -47,20 +45,21 @@ def shown(value, nothing="none"):
 # --- plan.txt ---------------------------------------------------------------------------------------
 
 
-def plan_fields(problem, asked, names, own, found):
-    """{key: text, number or None} of plan.txt. names: of trace and costs, None for the lab's. own: the trace's rate."""
-    targets, setup = problem.targets, found.open.setup if found.feasible else asked.setups[-1]
+def plan_fields(plan):
+    """{key: text, number or None} of plan.txt."""
+    problem, asked, found, (trace, costs), own, *_ = plan
+    targets, setup = problem.targets, found.open.setup if found.open else asked.setups[-1]
     server = setup.server
-    fields = {"trace": quote(names[0]), "requests": problem.requests}
+    fields = {"trace": quote(trace), "requests": problem.requests}
     fields |= {"trace_rps": three(own)} if own else {}
-    fields |= {"costs": quote(names[1]) if names[1] else "lab", "percentile": targets.percentile}
-    fields |= {f"target_{name}": None if ms == math.inf else ms for name, ms in zip(TIMES, targets[1:])}
+    fields |= {"costs": quote(costs) if costs else "lab", "percentile": targets.percentile}
+    fields |= {f"target_{name}": targets.given.get(name) for name in TIMES}
     fields |= {"scheduling": "asynchronous" if server.asynchronous else "synchronous",
                "max_num_batched_tokens": server.max_num_batched_tokens,
                "kv_blocks": "unlimited" if server.kv_blocks == UNLIMITED else server.kv_blocks,
                "prefix_caching": "on" if problem.traffic.prefixes else "off"}
     fields |= {"gateway_clients": setup.gateway} if setup.gateway else {}
-    if not found.feasible:
+    if not found.open:
         return fields | {"open": "infeasible", "closed": "infeasible"}
     return fields | loop_fields(problem, asked, found) | more_fields(problem, asked, found)
 
@@ -70,13 +69,13 @@ def loop_fields(problem, asked, found):
     one, many = found.open, found.closed
     fields = {"open": one.state}
     if one.state == "answer":
-        tps = tokens_per_s(problem, one.answer())
-        fields |= {"max_num_seqs": one.setup.max_num_seqs, "max_rps": one.answer(),
+        rps = one.answer()
+        fields |= {"max_num_seqs": one.setup.max_num_seqs, "max_rps": rps,
                    "slower_max_rps": one.answer(slower=True), "lowest_edge_rps": min(one.edges()),
                    "highest_edge_rps": max(one.edges()), "binds": next(iter(one.bound(problem.targets)))}
         fields |= {name: three(value) for name, value in zip(TIMES, found.at_answer) if value is not None}
-        fields |= {"throughput_tps": three(tps), "goodput": round(found.at_answer.goodput, 4)}
-        fields |= {"cost_per_million_tokens": three(cost_per_million(asked.price, tps))} if asked.price else {}
+        fields |= {"throughput_tps": three(tokens_per_s(problem, rps)), "goodput": round(found.at_answer.goodput, 4)}
+        fields |= {"cost_per_million_tokens": three(million(problem, rps, asked.price))} if asked.price else {}
     fields["closed"] = many.state
     if many.state == "answer":
         fields |= {"max_clients": many.answer(), "slower_max_clients": many.answer(slower=True),
@@ -89,12 +88,13 @@ def tokens_per_s(problem, rps):
     return rps * sum(problem.traffic.requests.output_tokens) / problem.requests
 
 
-def cost_per_million(price, tps):
-    """Of output tokens, at a price of an hour."""
-    return price / (tps * 3600) * 1e6
+def million(problem, rps, price):
+    """What a million output tokens cost at a rate and a price of an hour; None without a price."""
+    return price and price / (tokens_per_s(problem, rps) * 3600) * 1e6
 
 
 def more_fields(problem, asked, found):
+    """Of servers, hours and a burst."""
     fields, fleet, burst = {}, found.fleet, found.burst
     if asked.rps:
         fields = {"replicas": "unknown" if found.unbearable else "answer" if fleet else "none",
@@ -102,10 +102,9 @@ def more_fields(problem, asked, found):
     if fleet:
         servers = fleet.servers + asked.spare
         fields |= {"min_servers": servers, "slower_min_servers": fleet.slower and fleet.slower + asked.spare}
-        if asked.price:
-            cost = cost_per_million(asked.price * servers, tokens_per_s(problem, asked.rps))
-            fields |= {"servers_cost_per_hour": three(asked.price * servers),
-                       "servers_cost_per_million_tokens": three(cost)}
+        price = asked.price and asked.price * servers
+        fields |= {"servers_cost_per_hour": three(price), "servers_cost_per_million_tokens": three(
+            million(problem, asked.rps, price))} if price else {}
     if found.hours:
         fields |= {"hours": len(found.hours), "server_hours": sum(found.hours),
                    "fixed_server_hours": len(found.hours) * fleet.servers}
@@ -122,53 +121,51 @@ def plan_line(fields):
 # --- plan.csv ---------------------------------------------------------------------------------------
 
 
-def rows_of(problem, found):
+def rows_of(plan):
     """The rows of plan.csv: text, numbers, and None where there is none."""
+    found, check = plan.found, plan.found.check
     searches = [("open", found.open if one.setup == found.open.setup else one) for one in found.tried]
     searches += [("closed", found.closed)] if found.closed else []
     searches += [("servers", found.fleet.found)] if found.fleet and found.fleet.found is not found.open else []
-    rows = []
     for search, one in searches:
         setup = one.setup
         for traffic, edge in [("trace", one.trace), *enumerate(one.replays, start=1)]:
             for load, measures in sorted(edge.tried.items()) if edge else ():
                 rps, clients = (None, load) if setup.closed_to else (load, setup.gateway)
-                rows.append([search, traffic, setup.max_num_seqs, setup.server.max_num_batched_tokens, setup.servers,
-                             rps, clients, *measured_cells(problem, measures)])
-    check = found.check
+                yield [search, traffic, setup.max_num_seqs, setup.server.max_num_batched_tokens, setup.servers,
+                       rps, clients, *measured_cells(plan.problem.targets, measures)]
     for traffic, one in [("trace", check.predicted), *enumerate(check.replays, start=1)] if check else ():
-        rows.append(["check", traffic, None, None, 1, check.rps, check.clients, *measured_cells(problem, one)])
-    return rows
+        yield ["check", traffic, None, None, 1, check.rps, check.clients, *measured_cells(plan.problem.targets, one)]
 
 
-def measured_cells(problem, one):
-    return [problem.targets.percentile, *(value and round(value, 2) for value in one[:4]), round(one.throughput_tps, 2),
-            round(one.goodput, 4), one.peak_running, one.meets(problem.targets)]
+def measured_cells(targets, one):
+    return [targets.percentile, *(value and round(value, 2) for value in one[:4]), round(one.throughput_tps, 2),
+            round(one.goodput, 4), one.peak_running, one.meets(targets)]
 
 
-def plan_table(problem, found):
+def plan_table(plan):
     """The text of plan.csv."""
-    return table(HEADER, [[shown(cell, "") for cell in row] for row in rows_of(problem, found)])
+    return table(HEADER, [[shown(cell, "") for cell in row] for row in rows_of(plan)])
 
 
-def plan_json(problem, fields, found, words):
+def plan_json(plan, fields, words):
     """plan.txt, plan.csv and the sentences, as JSON: numbers are numbers, and what is not there is null."""
-    runs = [dict(zip(HEADER, row)) for row in rows_of(problem, found)]
+    runs = [dict(zip(HEADER, row)) for row in rows_of(plan)]
     return json.dumps({"plan": fields, "sentences": words, "runs": runs}, indent=1)
 
 
 # --- the picture ------------------------------------------------------------------------------------
 
 
-def picture_of(problem, own, found):
+def picture_of(plan):
     """What plan.svg shows."""
-    one = found.open
-    bound = one.bound(problem.targets) if one else {}
-    measure = next(iter(bound), next(name for name, target in zip(TIMES, problem.targets[1:]) if target != math.inf))
-    several = len({tried.setup.server.max_num_batched_tokens for tried in found.tried}) > 1
+    targets, found, one = plan.problem.targets, plan.found, plan.found.open
+    bound = one.bound(targets) if one else {}
+    measure = next(iter(bound or targets.given))
 
     def label(setup):
-        return f"{setup.max_num_seqs}" + (f" ({setup.server.max_num_batched_tokens} tokens)" if several else "")
+        budget = f" ({setup.server.max_num_batched_tokens} tokens)" if plan.budgets > 1 else ""
+        return f"{setup.max_num_seqs}{budget}"
 
     limits = {label(tried.setup): {rps: getattr(measures, measure) for rps, measures in tried.trace.tried.items()}
               for tried in found.tried if tried.trace}
@@ -178,7 +175,7 @@ def picture_of(problem, own, found):
         limits[answer[0]][answer[1]] = answer[2]
     limits = {name: sorted((rps, ms) for rps, ms in some.items() if ms is not None) for name, some in limits.items()}
     return Shown(
-        f"p{problem.targets.percentile:g} {title(measure)}", getattr(problem.targets, measure), limits, answer,
+        f"{plan.percentile} {title(measure)}", targets.given[measure], limits, answer,
         answer and one.answer(slower=True), sorted(one.edges()) if answer else [],
-        {title(name): times for name, times in bound.items()}, own, one and one.capacity_rps,
+        {title(name): times for name, times in bound.items()}, plan.own, one and one.capacity_rps,
         bool(one) and one.state == "no_edge")

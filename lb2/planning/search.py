@@ -13,11 +13,13 @@ tests/planning/plan_acceptance.py measures how often fresh traces carry the answ
     stream_edge(problem, setup, capacity, start, seed)   -> Edge of a replay, or of the trace itself (seed None)
     Found(setup, capacity_rps, trace, replays)           .answer() is the load, .state says whether there is one
 
-Loads lie on rungs: 48 to a factor of ten, so about 5 % apart, at numbers of two digits (three below
-2: 1.00, 1.05, 1.10); clients at 1, 2, 3 ... 20, then 5 % apart.
+Loads lie on rungs: 48 to a factor of ten, so about 5 % apart, at numbers of two digits (three below 2).
 """
 
 import math
+from bisect import bisect_right
+from functools import partial
+from itertools import count, takewhile
 from statistics import median, stdev
 from typing import NamedTuple
 
@@ -43,27 +45,13 @@ def rps_of(rung):
     return float(f"{10 ** (rung / RUNGS):.{digits}g}")
 
 
-def rung_below(rps):
-    """The highest rung that is at most so many requests per second."""
-    near = round(RUNGS * math.log10(rps))
-    return max(rung for rung in range(near - 2, near + 2) if rps_of(rung) <= rps)
-
-
-def clients_of(rung):
-    """Clients of a rung from 0 on: 1, 2, 3 ... 20, then about 5 % apart."""
-    return rung + 1 if rung < 20 else round(20 * 1.05 ** (rung - 19))
-
-
-def load_of(setup, rung):
-    return min(setup.closed_to, clients_of(rung)) if setup.closed_to else rps_of(rung)
-
-
-def rungs_of(setup, capacity):
-    """(lowest, highest) rung of a setup: no load above the capacity is tried."""
+def loads_of(setup, capacity):
+    """All loads that may be tried, in order: clients, all up to 20, then 5 % apart; or requests/s."""
     if setup.closed_to:
-        return 0, next(rung for rung in range(9999) if clients_of(rung) >= setup.closed_to)
-    highest = rung_below(capacity)
-    return highest - LEAST, highest
+        clients = (rung + 1 if rung < 20 else round(20 * 1.05 ** (rung - 19)) for rung in count())
+        return [*takewhile(lambda load: load < setup.closed_to, clients), setup.closed_to]
+    near = round(RUNGS * math.log10(capacity))
+    return [rps for rung in range(near - LEAST - 3, near + 2) if (rps := rps_of(rung)) <= capacity][-LEAST - 1 :]
 
 
 # --- edges ------------------------------------------------------------------------------------------
@@ -75,29 +63,31 @@ class Edge(NamedTuple):
     load: float  # the largest that meets every target; None: there is none
     slower: float  # the same if the server is 10 % slower; None: there is none, or it was not asked for
     tried: dict  # load -> Measures
-    highest: bool  # it is the highest of all loads that are tried
 
     def above(self):
-        """The Measures at the next load above the edge, which miss a target; None at the highest load."""
-        return next((one for load, one in sorted(self.tried.items()) if load > (self.load or 0)), None)
+        """The next load above the edge, at which a target is missed; None: the edge is the highest load of all."""
+        return min((load for load in self.tried if load > (self.load or 0)), default=None)
 
 
-def last_met(margin, start, lowest, highest):
-    """The last rung that meets, where the next one misses; None: none does. margin: log(value / target) of a rung."""
+def last_met(margin, start, highest):
+    """The last rung, 0 to highest, that meets, where the next one misses; None: none does.
+
+    margin: log(value / target) of a rung.
+    """
     good = bad = None
-    rung, reach = min(max(start, lowest), highest), 0
+    rung, reach = min(max(start, 0), highest), 0
     while True:
         off = margin(rung)
         reach = max(2 * reach, next(stride for limit, stride in STRIDES if abs(off) <= limit))
         good, bad = (rung, bad) if off <= 0 else (good, rung)
         if good == highest or (good is not None and bad == good + 1):
             return good
-        if bad == lowest:
+        if bad == 0:
             return None
         if bad is None:
             rung = min(highest, good + reach)
         elif good is None:
-            rung = max(lowest, bad - reach)
+            rung = max(0, bad - reach)
         else:
             rung = (good + bad) // 2
 
@@ -108,26 +98,22 @@ def edge_of(problem, setup, traffic, capacity, start, slower=False):
     A server that is 10 % slower in all it does is the same server on a clock that runs slower: it carries L / 1.1
     where the other carries L with targets of T / 1.1; in closed loop, as many clients as the other with T / 1.1.
     """
-    lowest, highest = rungs_of(setup, capacity)
-    tried = {}
+    loads, tried = loads_of(setup, capacity), {}
 
-    def margin(rung, targets):
-        load = load_of(setup, rung)
+    def margin(rung, slowed=1.0):
+        load = loads[rung]
         if load not in tried:
             tried[load] = measured(problem.targets, run_at(setup, traffic, load, problem.nominal_rps))
-        return math.log(max(1e-9, tried[load].share(targets)[0]))
+        tight = Targets(problem.targets.percentile, *(ms / slowed for ms in problem.targets[1:]))
+        return math.log(max(1e-9, tried[load].share(tight)[0]))
 
-    first = next((rung for rung in range(highest, lowest, -1) if load_of(setup, rung) <= start), lowest) if start \
-        else highest - HALF
-    rung = last_met(lambda rung: margin(rung, problem.targets), first, lowest, highest)
+    highest = len(loads) - 1
+    rung = last_met(margin, bisect_right(loads, start) - 1 if start else highest - HALF, highest)
     if rung is None:
-        return Edge(None, None, tried, False)
-    low = None
-    if slower:
-        tight = Targets(problem.targets.percentile, *(ms / SLOWER for ms in problem.targets[1:]))
-        low = last_met(lambda rung: margin(rung, tight), rung - 1, lowest, rung)
-        low = None if low is None else load_of(setup, low) / (1 if setup.closed_to else SLOWER)
-    return Edge(load_of(setup, rung), low, tried, rung == highest)
+        return Edge(None, None, tried)
+    low = last_met(partial(margin, slowed=SLOWER), rung - 1, rung) if slower else None
+    low = None if low is None else loads[low] / (1 if setup.closed_to else SLOWER)
+    return Edge(loads[rung], low, tried)
 
 
 def capacity_of(problem, setup):
@@ -169,10 +155,11 @@ class Found(NamedTuple):
     @property
     def state(self):
         """answer; none: no load; no_edge: the trace and half of the replays meet every load that could be tried."""
-        if self.trace.load is None or 2 * sum(edge.load is None for edge in self.replays) >= len(self.replays):
+        half = len(self.replays) / 2
+        if self.trace.load is None or sum(edge.load is None for edge in self.replays) >= half:
             return "none"
-        return "no_edge" if self.trace.highest and 2 * sum(edge.highest for edge in self.replays) >= len(self.replays) \
-            else "answer"
+        highest = self.trace.above() is None and sum(edge.above() is None for edge in self.replays) >= half
+        return "no_edge" if highest else "answer"
 
     def edges(self):
         """The replays' own edges; one that has none counts as the lowest load that any of them tried."""
@@ -202,5 +189,5 @@ class Found(NamedTuple):
 
     def bound(self, targets):
         """{measure: of how many replays it is the first to miss its target, above their edges}, most first."""
-        names = [above.share(targets)[1] for edge in self.replays if (above := edge.above())]
+        names = [edge.tried[above].share(targets)[1] for edge in self.replays if (above := edge.above())]
         return dict(sorted(((name, names.count(name)) for name in set(names)), key=lambda pair: (-pair[1], pair[0])))

@@ -4,16 +4,17 @@
 """
 
 import math
+from collections import Counter
 from typing import NamedTuple
 
+from files.costs import Server
 from files.inputs import counted
 from paging.scheduler import UNLIMITED
 from planning.answers import Answers, Asked, beyond
-from planning.arrivals import Grid, most_at_once
-from planning.engine import TIMES
+from planning.arrivals import Grid
 from planning.loads import Problem, rows_for
-from planning.own_run import apart
-from planning.results import cost_per_million, three_digits, title, tokens_per_s
+from planning.own_run import apart, compared
+from planning.results import million, three_digits, title, tokens_per_s
 from planning.search import FLOOR
 from planning.servers import AFTER
 
@@ -27,22 +28,21 @@ class Plan(NamedTuple):
     problem: Problem
     asked: Asked
     found: Answers
+    names: tuple  # of the trace and of the costs; None: the lab's
     own: float  # the trace's rate; None: it has none
     grid: Grid  # on which its arrivals lie, or None
     spread: bool  # --spread was given
     closed: bool  # a closed loop's result
-    costs_name: str  # None: the lab's costs
-    measured_to: tuple  # (sequences, prompt tokens) up to which costs were measured, each None if not known
-    doubts: str = None  # why the calibration does not trust the costs
+    server: Server = Server()  # what the costs file says beside the costs
 
     @property
     def percentile(self):
         return f"p{self.problem.targets.percentile:g}"
 
     @property
-    def targeted(self):
-        """The measures that have a target."""
-        return [name for name, target in zip(TIMES, self.problem.targets[1:]) if target != math.inf]
+    def budgets(self):
+        """How many token budgets were tried."""
+        return len({one.setup.server.max_num_batched_tokens for one in self.found.tried})
 
 
 def sentences(plan):
@@ -61,8 +61,8 @@ def rate(load, one):
 
 def disagreement(plan):
     """Costs that their calibration does not trust, and a measured run that contradicts the plan."""
-    if plan.doubts:
-        yield f"DISAGREEMENT: the costs are not to be trusted, says their calibration ({plan.doubts}). Run calibrate " \
+    if doubts := plan.server.why or plan.server.trusted:
+        yield f"DISAGREEMENT: the costs are not to be trusted, says their calibration ({doubts}). Run calibrate " \
               "again, and do what it says there."
     check, one = plan.found.check, plan.found.open
     if not check:
@@ -82,8 +82,8 @@ def disagreement(plan):
 
 def answered(plan):
     found, one = plan.found, plan.found.open
-    if not found.feasible:
-        parts = [f"{title(name)} {digits(value)} ms" for name in plan.targeted
+    if not one:
+        parts = [f"{title(name)} {digits(value)} ms" for name in plan.problem.targets.given
                  if (value := getattr(found.alone, name)) is not None]
         yield f"Infeasible: each request alone on the server has a {plan.percentile} {' and '.join(parts)}, and that " \
               "misses a target. No load, no limit and no number of servers can help."
@@ -95,13 +95,14 @@ def answered(plan):
               f"{named(plan, one.setup)}, about {rate(one.capacity_rps, one)}. So the targets do not bind, or the " \
               "trace is too short to show how its line of waiting requests grows."
     else:
-        tps = tokens_per_s(plan.problem, one.answer())
-        times = f", {one.answer() / plan.own:.2g} times the trace's own {three_digits(plan.own)}" if plan.own else ""
-        cost = f"; a million of them cost {digits(cost_per_million(plan.asked.price, tps))}" if plan.asked.price else ""
-        yield f"Open loop: {rate(one.answer(), one)} with {named(plan, one.setup)}{times}; {digits(tps)} output " \
-              f"tokens/s{cost}."
+        load, slower, tps = one.answer(), one.answer(slower=True) or 0, tokens_per_s(plan.problem, one.answer())
+        times = f", {load / plan.own:.2g} times the trace's own {three_digits(plan.own)}" if plan.own else ""
+        cost = million(plan.problem, load, plan.asked.price)
+        yield f"Open loop: {rate(load, one)} with {named(plan, one.setup)}{times}; {digits(tps)} output " \
+              f"tokens/s{f'; a million of them cost {digits(cost)}' if cost else ''}."
         yield f"{binding(plan, one)} {confidence(plan, one)}"
-        yield slower_words(one)
+        cliff = " The headroom falls off a cliff." if slower < CLIFF * load else ""
+        yield f"If the server is 10 % slower: {rate(slower, one)}, {100 * (1 - slower / load):.0f} % less.{cliff}"
     yield from setups_answer(plan)
     yield closed_answer(plan, found.closed)
     yield from servers_answer(plan)
@@ -109,8 +110,7 @@ def answered(plan):
 
 
 def named(plan, setup):
-    several = len({one.setup.server.max_num_batched_tokens for one in plan.found.tried}) > 1
-    budget = f" and max_num_batched_tokens {setup.server.max_num_batched_tokens}" if several else ""
+    budget = f" and max_num_batched_tokens {setup.server.max_num_batched_tokens}" if plan.budgets > 1 else ""
     return f"max_num_seqs {setup.max_num_seqs}{budget}"
 
 
@@ -119,8 +119,8 @@ def binding(plan, one):
     targets, edge = plan.problem.targets, one.decides
     (first, times), *others = one.bound(targets).items()
     rest = "".join(f", {title(name)} in {count}" for name, count in others)
-    name = edge.above().share(targets)[1]
-    above = min(load for load in edge.tried if load > edge.load)
+    above = edge.above()
+    name = edge.tried[above].share(targets)[1]
     at, over = (getattr(edge.tried[load], name) or 0 for load in (edge.load, above))
     where = "trace" if edge is one.trace else "middle one"
     return f"{title(first)} binds, in {times} of 20 replays{rest}. In the {where} the {plan.percentile} " \
@@ -137,12 +137,6 @@ def confidence(plan, one):
     return f"{lie}; about nine of ten other stretches of such traffic, {rows:,} requests long, carry the answer."
 
 
-def slower_words(one):
-    slower = one.answer(slower=True) or 0
-    cliff = " The headroom falls off a cliff." if slower < CLIFF * one.answer() else ""
-    return f"If the server is 10 % slower: {rate(slower, one)}, {100 * (1 - slower / one.answer()):.0f} % less.{cliff}"
-
-
 def no_load(plan, one):
     """Why there is none."""
     lowest = min(one.trace.tried)
@@ -150,7 +144,7 @@ def no_load(plan, one):
     share, name = measures.share(plan.problem.targets)
     if share <= 1:
         return "The trace meets the targets at some, and most of its replays at none: its bursts are too much."
-    most = most_at_once(arrivals_us) if arrivals_us else 1
+    most = max(Counter(arrivals_us).values()) if arrivals_us else 1
     why = f"Up to {most} requests arrive at one moment, and slower arrivals do not part them" if most > 1 else \
         "Its bursts are too dense even so"
     return f"At {rate(lowest, one)} the {plan.percentile} {title(name)} is {digits(getattr(measures, name))} ms. " \
@@ -193,10 +187,11 @@ def servers_answer(plan):
         servers = fleet.servers + asked.spare
         spare = f", of which {asked.spare} may be down" if asked.spare else ""
         less = f"{fleet.slower + asked.spare:,}" if fleet.slower else "no number is enough"
-        cost = cost_per_million((asked.price or 0) * servers, tokens_per_s(problem, asked.rps))
-        price = f" They cost {digits((asked.price or 0) * servers)} an hour, a million output tokens {digits(cost)}."
+        price = (asked.price or 0) * servers
+        cost = price and f" They cost {digits(price)} an hour, a million output tokens " \
+            f"{digits(million(problem, asked.rps, price))}."
         yield f"Servers: {servers:,}{spare}, {wanted}, each with {named(plan, plan.found.open.setup)}; requests are " \
-              f"dealt in turn. If they are 10 % slower: {less}.{price if cost else ''}"
+              f"dealt in turn. If they are 10 % slower: {less}.{cost or ''}"
     elif asked.rps:
         yield f"Servers: no number is accepted {wanted}."
     if plan.found.hours:
@@ -233,17 +228,16 @@ def rests_on(plan):
     problem, found, check, grid = plan.problem, plan.found, plan.found.check, plan.grid
     n, prompts = problem.requests, problem.traffic.requests.prompt_tokens
     if check:
-        parts = [f"{plan.percentile} {title(name)} {digits(theirs)} ms, {digits(inside[0])} to {digits(inside[1])}"
-                 for name in plan.targeted
-                 if (theirs := getattr(check.measured, name)) is not None and (inside := check.range_of(name))]
+        parts = [f"{plan.percentile} {title(name)} {digits(theirs)} ms, {digits(low)} to {digits(high)}"
+                 for name, theirs, low, high in compared(check, problem.targets)]
         load = f"{three_digits(check.rps)} requests/s" if check.rps else counted(check.clients, "client")
         yield f"This file is a measured run. Measured at its own {load}, and in the middle 18 of 20 replays: " \
               f"{'; '.join(parts) or 'nothing that has a target'}."
-    if plan.costs_name is None:
+    if plan.names[1] is None:
         yield "Made-up costs, 0.05 ms a prompt token and 8 ms a step, that are no server's: give --costs."
     if plan.asked.setups[0].server.kv_blocks == UNLIMITED:
         yield "Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is short is slower."
-    sequences, prompt = plan.measured_to
+    sequences, prompt = plan.server.measured_sequences, plan.server.measured_prompt_tokens
     most = max((edge.tried[edge.load].peak_running for one in (found.open, found.closed) if one
                 for edge in one.replays if edge.load), default=0)
     if sequences and most > sequences:
@@ -269,5 +263,5 @@ def rests_on(plan):
         told = "the slowest one" if slowest == 1 else f"the {slowest} slowest"
         yield f"The {plan.percentile} of {counted(n, 'request')} is told by {told} of them, so it is not firm. " \
               f"{record(plan)}"
-    if plan.targeted == ["ttft_ms"]:
+    if list(problem.targets.given) == ["ttft_ms"]:
         yield "Only TTFT has a target: nothing here says how slow the tokens after the first one may become."

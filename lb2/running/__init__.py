@@ -1,1 +1,1 @@
-"""How a script meets the machine: options, signals, processes, files that change together."""
+"""How a script meets the machine: options, tables for people, processes."""

@@ -1,9 +1,4 @@
-"""What the options and the tables of the later labs share.
-
-    parser_of(__doc__)       the docstring is the --help text, and --out the folder for the results
-    arguments(__doc__)       the same for a script that runs requests at a server's costs
-    aligned(header, rows)    a table for people
-"""
+"""What the options and the tables of the later labs share."""
 
 import argparse
 import os

@@ -12,7 +12,7 @@ Some minutes; writes nothing.
 import math
 import statistics
 import sys
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from random import Random
 
@@ -40,16 +40,8 @@ def gamma(random, n, cv):
     return [random.gammavariate(1 / cv**2, cv**2) for _ in range(n)]
 
 
-def poisson(random, n):
-    return gamma(random, n, 1), *lengths(random, n)
-
-
-def gamma_2(random, n):
-    return gamma(random, n, 2), *lengths(random, n)
-
-
-def gamma_4(random, n):
-    return gamma(random, n, 4), *lengths(random, n)
+def independent(random, n, cv=1):
+    return gamma(random, n, cv), *lengths(random, n)
 
 
 def modulated(random, n):
@@ -98,13 +90,10 @@ def long_rows(random, n):
     return gamma(random, n, 1), prompts, outputs
 
 
-def constant(random, n):
-    return [1.0] * n, [250] * n, [90] * n
-
-
-SHORT = {"few_rows": poisson, "few_bursty": gamma_2}  # of 50 to 200 rows
-KINDS = {kind.__name__: kind for kind in (poisson, gamma_2, gamma_4, modulated, daily, sessions, heavy_tails, long_rows,
-                                          constant)} | SHORT
+SHORT = {"few_rows": independent, "few_bursty": partial(independent, cv=2)}  # of 50 to 200 rows
+KINDS = {"poisson": independent, "gamma_2": partial(independent, cv=2), "gamma_4": partial(independent, cv=4),
+         "modulated": modulated, "daily": daily, "sessions": sessions, "heavy_tails": heavy_tails,
+         "long_rows": long_rows, "constant": lambda random, n: ([1.0] * n, [250] * n, [90] * n)} | SHORT
 
 
 def fresh(kind, seed, n):

@@ -10,7 +10,7 @@ from files.costs import Costs
 from paging.clock import percentile_of_counts
 from paging.scheduler import UNLIMITED
 from plan_acceptance import fresh
-from planning.arrivals import Grid, grid_of, most_at_once, own_rps, poisson, scaled, spread
+from planning.arrivals import Grid, grid_of, own_rps, poisson, scaled, spread
 from planning.engine import Run, Server, Targets, Traffic, alone, blocks_of, capacity_rps, measured, simulate, together
 from planning.replays import block_rows, drawn, gaps_of, memory, renamed, repeated, stream
 
@@ -94,7 +94,7 @@ def test_blocks_that_a_cache_gives():
 def test_rates_and_grids():
     assert own_rps([0, 500_000, 1_000_000]) == 2 and own_rps([0, 0, 500_000]) == 4
     assert own_rps([0, 0]) is own_rps([0]) is own_rps(None) is None
-    assert scaled([0, 300, 1000], 2) == [0, 150, 500] and most_at_once([0, 0, 5, 5, 5]) == 3
+    assert scaled([0, 300, 1000], 2) == [0, 150, 500]
     assert spread([0, 0, 1_000_000, 2_000_000, 2_000_000, 2_000_000], 900) == \
         [0, 450, 1_000_000, 2_000_000, 2_000_300, 2_000_600]
     ten = [0, 0, *range(1_000_000, 9_000_000, 1_000_000)]

@@ -10,11 +10,12 @@ from bench_file import bench
 from common import Requests
 from files.benchmarks import Bench
 from files.costs import Costs
+from files.costs import Server as Described
 from planning.answers import Answers, Asked
 from planning.arrivals import Grid
 from planning.engine import TIMES, Measures, Server, Targets, Traffic, simulate, measured
 from planning.loads import Problem, Setup
-from planning.own_run import Check, apart, checked, own_run, run_of_bench
+from planning.own_run import Check, apart, checked, compared, own_run, run_of_bench
 from planning.replays import REPLAYS
 from drawing.plan import Shown
 from planning.results import HEADER, picture_of, plan_fields, plan_line, plan_table, three_digits
@@ -33,25 +34,20 @@ ASKED = Asked([EIGHT, SIXTEEN], 256)
 
 def found(load, setup=EIGHT, slower=0.9, over=OVER, highest=False):
     """Of the trace and 20 replays that all have this edge."""
-    tried = {load: AT} if highest else {load: AT, 1.5 * load: over}
-    edge = Edge(load, slower and slower * load, tried, highest)
+    edge = Edge(load, slower and slower * load, {load: AT} if highest else {load: AT, 1.5 * load: over})
     return Found(setup, 50.0, edge, [edge] * REPLAYS)
 
 
-NONE = Found(EIGHT, 50.0, Edge(None, None, {0.5: OVER}, False), [Edge(None, None, {0.5: OVER}, False)] * REPLAYS)
-GOOD = Answers(AT, True, (found(10.0)._replace(replays=()), Found(SIXTEEN, 9.5, None)), (), found(10.0), AT,
+NONE = Found(EIGHT, 50.0, Edge(None, None, {0.5: OVER}), [Edge(None, None, {0.5: OVER})] * REPLAYS)
+GOOD = Answers(AT, (found(10.0)._replace(replays=()), Found(SIXTEEN, 9.5, None)), (), found(10.0), AT,
                found(6, CLOSED))
 
 
 def plan(answers=GOOD, targets=Targets(), traffic=TRAFFIC, asked=ASKED, **more):
     """A Plan of which there is nothing to be said beside its answers, unless more says otherwise."""
-    quiet = {"own": 10.0, "grid": None, "spread": False, "closed": False, "costs_name": "c.txt",
-             "measured_to": (12, 20)}
+    quiet = {"names": ("t", "c.txt"), "own": 10.0, "grid": None, "spread": False, "closed": False,
+             "server": Described(measured_sequences=12, measured_prompt_tokens=20)}
     return Plan(Problem(targets, traffic, 10, 10.0), asked, answers, **quiet | more)
-
-
-def fields_of(one, names=("t", None), own=None):
-    return plan_fields(one.problem, one.asked, names, own, one.found)
 
 
 # --- the files --------------------------------------------------------------------------------------
@@ -64,8 +60,8 @@ def test_three_digits():
 
 def test_the_pairs_of_a_plan():
     """Ten requests/s of 3 tokens: 30 tokens/s, and at 5.40 an hour a million cost 5.40 / 108,000 x 1,000,000 = 50."""
-    one = plan(asked=ASKED._replace(price=5.4))
-    assert plan_line(fields_of(one, ("my trace.csv", "c 1.txt"), 12.345)) == (
+    one = plan(asked=ASKED._replace(price=5.4), names=("my trace.csv", "c 1.txt"), own=12.345)
+    assert plan_line(plan_fields(one)) == (
         "trace=my%20trace.csv requests=500 trace_rps=12.3 costs=c%201.txt percentile=99 target_ttft_ms=200 "
         "target_tpot_ms=50 target_e2e_ms=none target_itl_ms=none scheduling=asynchronous max_num_batched_tokens=2048 "
         "kv_blocks=400 prefix_caching=off open=answer max_num_seqs=8 max_rps=10 slower_max_rps=9 lowest_edge_rps=10 "
@@ -78,16 +74,17 @@ def test_a_plan_without_answers_has_no_numbers():
     server = Server(Costs(), 99, 9, False)
     setup = Setup(server, 8, gateway=3)
     no_edge = found(10.0, setup, highest=True)
-    for answers, end in ((Answers(AT, False), "open=infeasible closed=infeasible\n"),
+    for answers, end in ((Answers(AT), "open=infeasible closed=infeasible\n"),
                          (GOOD._replace(open=NONE._replace(setup=setup), closed=NONE), "open=none closed=none\n"),
                          (GOOD._replace(open=no_edge, closed=no_edge), "open=no_edge closed=no_edge\n")):
-        one = plan(answers, Targets(99.9, INF, 0.125), TRAFFIC._replace(prefixes=[[]]), Asked([setup], 9))
-        assert plan_line(fields_of(one)) == (
+        one = plan(answers, Targets(99.9, INF, 0.125), TRAFFIC._replace(prefixes=[[]]), Asked([setup], 9),
+                   names=("t", None), own=None)
+        assert plan_line(plan_fields(one)) == (
             "trace=t requests=500 costs=lab percentile=99.9 target_ttft_ms=none target_tpot_ms=0.125 "
             "target_e2e_ms=none target_itl_ms=none scheduling=synchronous max_num_batched_tokens=99 kv_blocks=9 "
             f"prefix_caching=on gateway_clients=3 {end}")
     single = plan(GOOD._replace(open=found(10.0, slower=None), at_answer=AT._replace(tpot_ms=None, itl_ms=None)))
-    assert "tpot_ms" not in fields_of(single) and fields_of(single)["slower_max_rps"] is None
+    assert "tpot_ms" not in plan_fields(single) and plan_fields(single)["slower_max_rps"] is None
 
 
 MORE = GOOD._replace(fleet=Fleet(found(12.0, EIGHT._replace(servers=3)), 3, None), hours=[2, 3],
@@ -97,7 +94,7 @@ MORE = GOOD._replace(fleet=Fleet(found(12.0, EIGHT._replace(servers=3)), 3, None
 def test_servers_hours_and_a_burst_in_pairs_and_words():
     """Four servers, one of which may be down. Hours of 2 and 3 servers: 5 server-hours, of 6 at a fixed number."""
     asked = ASKED._replace(rps=30.0, spare=1, price=9.0, burst=(3, 300))
-    fields = fields_of(plan(MORE, asked=asked))
+    fields = plan_fields(plan(MORE, asked=asked))
     assert dict(list(fields.items())[-13:]) == {
         "replicas": "answer", "replicas_rps": 30, "spare": 1, "min_servers": 4, "slower_min_servers": None,
         "servers_cost_per_hour": 36, "servers_cost_per_million_tokens": 111, "hours": 2, "server_hours": 5,
@@ -112,13 +109,13 @@ def test_servers_hours_and_a_burst_in_pairs_and_words():
     assert "its requests the targets hold. The queue is gone 2 s after it." in \
         " ".join(sentences(plan(single, Targets(99, INF, 50), asked=asked)))
     none = plan(GOOD, asked=asked)
-    assert fields_of(none)["replicas"] == "none"
+    assert plan_fields(none)["replicas"] == "none"
     assert "Servers: no number is accepted for 30 " in " ".join(sentences(none))
 
 
 def test_the_rows_of_all_searches():
     check = Check(AT, AT._replace(tpot_ms=None, itl_ms=None), [AT] * 2, 4.0, None)
-    header, *lines = plan_table(plan().problem, MORE._replace(check=check)).splitlines()
+    header, *lines = plan_table(plan(MORE._replace(check=check))).splitlines()
     assert header == ",".join(HEADER) == (
         "search,traffic,max_num_seqs,max_num_batched_tokens,servers,rps,clients,percentile,ttft_ms,tpot_ms,e2e_ms,"
         "itl_ms,throughput_tps,goodput,peak_running,meets")
@@ -129,25 +126,22 @@ def test_the_rows_of_all_searches():
     assert lines[84] == f"servers,trace,8,2048,3,12,,{at}"
     assert lines[126:] == ["check,trace,,,1,4,,99,100,,900,,1234.5,0.9877,12,true",
                            *[f"check,{i},,,1,4,,{at}" for i in (1, 2)]]
-    assert plan_table(plan().problem, Answers(AT, False)).count("\n") == 1
+    assert plan_table(plan(Answers(AT))).count("\n") == 1
 
 
 def test_the_numbers_of_the_picture():
-    one = plan()
-    picture = picture_of(one.problem, 7.0, GOOD._replace(at_answer=AT._replace(ttft_ms=90.0)))
+    picture = picture_of(plan(GOOD._replace(at_answer=AT._replace(ttft_ms=90.0))))
     assert picture == Shown("p99 TTFT", 200.0, {"8": [(10.0, 90.0), (15.0, 250.0)]}, ("8", 10, 90.0), 9, [10.0] * 20,
-                            {"TTFT": 20}, 7.0, 50.0, False)
+                            {"TTFT": 20}, 10.0, 50.0, False)
     slow = found(10.0, over=AT._replace(tpot_ms=60.0))
-    assert picture_of(one.problem, None, GOOD._replace(tried=(slow,), open=slow))[:3] == \
+    assert picture_of(plan(GOOD._replace(tried=(slow,), open=slow)))[:3] == \
         ("p99 TPOT", 50.0, {"8": [(10.0, 20.0), (15.0, 60.0)]}), "what binds is drawn"
     budgets = (found(10.0), found(9.0, EIGHT._replace(server=Server(Costs(), 99, 400))))
-    names = list(picture_of(one.problem, None, GOOD._replace(tried=budgets)).limits)
+    names = list(picture_of(plan(GOOD._replace(tried=budgets))).limits)
     assert names == ["8 (2048 tokens)", "8 (99 tokens)"]
     no_edge = found(10.0, highest=True)
-    assert picture_of(one.problem, 7.0, GOOD._replace(tried=(no_edge,), open=no_edge, at_answer=AT))[3:] == \
-        (None, None, [], {}, 7.0, 50.0, True)
-    assert picture_of(one.problem, 7.0, Answers(AT, False))[2:] == \
-        ({}, None, None, [], {}, 7.0, None, False)
+    assert picture_of(plan(GOOD._replace(tried=(no_edge,), open=no_edge)))[3:] == (None, None, [], {}, 10.0, 50.0, True)
+    assert picture_of(plan(Answers(AT)))[2:] == ({}, None, None, [], {}, 10.0, None, False)
 
 
 # --- sentences --------------------------------------------------------------------------------------
@@ -188,8 +182,9 @@ def test_a_run_is_simulated_at_its_own_load():
     run = Bench("r", [20] * 3, [3] * 3, [0.0, 0.25, 0.5], [0.1] * 3, [[0.01, 0.01]] * 3, None, None, False, None, 0, [])
     check = checked(problem, run, setup)
     assert check.measured[:4] == pytest.approx((100, 10, 120, 10)) and check.predicted.ttft_ms == 9
-    assert (check.rps, check.clients, len(check.replays), check.range_of("ttft_ms")) == (4, None, 20, (9, 9))
-    assert check.predicted.throughput_tps == pytest.approx(5 / 1.009) and check.range_of("tpot_ms") is None
+    assert (check.rps, check.clients, len(check.replays), checked(problem, None, setup)) == (4, None, 20, None)
+    assert check.predicted.throughput_tps == pytest.approx(5 / 1.009)
+    assert list(compared(check, problem.targets)) == [("ttft_ms", pytest.approx(100), 9, 9)], "no TPOT in the replays"
     assert checked(problem, run._replace(starts_s=[0.0] * 3), setup).rps == 10.0, "no rate: the trace's"
     closed = checked(problem, run._replace(closed=True, clients=2), setup)
     whole = measured(problem.targets, simulate(setup.server, five._replace(arrivals_us=None), 1, 2))
@@ -230,9 +225,7 @@ def test_what_the_clients_of_a_run_saw():
     assert one.ttfts_us == [500_000, 250_000] and one.e2es_us == pytest.approx([900_000, 250_000])
     assert one.tpots_us[0] == pytest.approx(200_000) and one.tpots_us[1] is None
     assert sorted(one.gaps_us) == pytest.approx([100_000, 300_000]) and list(one.gaps_us.values()) == [1, 1]
-    assert one.output_tokens == 4 and one.span_us == 2_250_000
-    assert run_of_bench(run._replace(duration_s=3.0)).span_us == 3_000_000
-    assert run_of_bench(run._replace(starts_s=None)).span_us == pytest.approx(900_000), "all from 0 on"
+    assert math.isnan(measured(Targets(), one).throughput_tps)
 
 
 def test_the_traffic_that_is_taken():
