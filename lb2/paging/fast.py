@@ -212,11 +212,10 @@ class Rows:
         self.count += 1
         self.born += birth
         self.due[birth % len(self.due)] += 1
-        if last in self.ends:
-            self.ends[last].append(position)
-        else:
-            self.ends[last] = [position]
+        if last not in self.ends:
+            self.ends[last] = []
             heappush(self.heap, last)
+        self.ends[last].append(position)
 
     def stop(self, position):
         """A request takes no more tokens."""
@@ -367,16 +366,12 @@ class Simulation:
 
     def full(self):
         """Nobody can be admitted, whoever arrives."""
-        return (
-            self.partial is not None
-            or len(self.rows.birth) == self.max_num_seqs
-            or self.rows.count == self.max_num_batched_tokens
-            or (self.stuck and self.waiting)
-        )
+        return (self.partial is not None or len(self.rows.birth) == self.max_num_seqs
+                or self.rows.count == self.max_num_batched_tokens or (self.stuck and self.waiting))
 
     def steps_alike(self):
         """Steps until a request ends, a prompt has its last chunk, or memory may run out; 0 if one may be admitted."""
-        rows, chunk = self.rows, 0
+        rows, chunk, steps = self.rows, 0, FAR
         if (self.waiting and not self.full()) or (self.flight and self.flight[1]):
             return 0
         if self.partial is not None:
@@ -384,9 +379,7 @@ class Simulation:
             steps = (self.length[self.partial] - self.computed - 1) // chunk
         elif not rows.count:
             return 0
-        else:
-            steps = rows.next_end() + 1 - self.step
-        if chunk and rows.count:
+        if rows.count:
             steps = min(steps, rows.next_end() + 1 - self.step)
         return min(steps, rows.steps_within(self.memory.free, self.step, chunk)) if self.bounded else steps
 

@@ -1,9 +1,9 @@
 """The three questions' files, recomputed by the other scheduler (lesson or twin) or in closed form."""
 
-import csv
 import json
 import random
 import statistics
+from itertools import product
 
 from common import Requests
 import orca_reservation
@@ -12,7 +12,7 @@ import paged_preemption
 import paged_prefix
 import pytest
 from files.costs import Costs
-from fixture import script, shipped, words
+from fixture import read_rows, script, shipped, words
 from paging import fast as paged_fast
 from paging import clock as paged_time
 from paging.scheduler import Chunk
@@ -33,31 +33,15 @@ def out(tmp_path_factory):
     return folder
 
 
-def rows(out, question):
-    with open(out / f"paged_{question}.csv", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_preemption_against_the_twin_and_in_closed_form(out):
     """Recomputing: the fast twin, which shares no scheduler with the script, gives the same. Swapping, all at time 0: nothing is
     computed twice, so the run lasts 8 ms a step, 0.05 ms a prompt token, and 32.768 us for each token that is moved, twice
     (819,200 B at 25 GB/s; each move is rounded to whole us, which the tolerance covers)."""
     requests = shipped()
-    table = rows(out, "preemption")
-    assert list(table[0]) == [
-        "reserve_full_prompt",
-        "resume",
-        "max_num_seqs",
-        "preemptions",
-        "resumed_tokens",
-        "throughput_tps",
-    ]
-    assert [tuple(row.values())[:3] for row in table] == [
-        (reserve, resume, limit)
-        for reserve in ("true", "false")
-        for resume in ("recompute", "swap")
-        for limit in ("8", "16", "32")
-    ]
+    table = read_rows(out / "paged_preemption.csv")
+    assert list(table[0]) == "reserve_full_prompt resume max_num_seqs preemptions resumed_tokens throughput_tps".split()
+    policies = product(("true", "false"), ("recompute", "swap"), ("8", "16", "32"))
+    assert [tuple(row.values())[:3] for row in table] == list(policies)
     for row in table:
         reserve, limit = row["reserve_full_prompt"] == "true", int(row["max_num_seqs"])
         if row["resume"] == "recompute":
@@ -80,7 +64,7 @@ def test_prefix_in_closed_form(out):
     """Every request but the first finds the whole system prompt, a multiple of 16, in the cache: TTFT is 0.05 ms for each
     token that is left, and 8 ms."""
     prompts = shipped().prompt_tokens
-    table = rows(out, "prefix")
+    table = read_rows(out / "paged_prefix.csv")
     assert [row["system_tokens"] for row in table] == ["0", "256", "512", "1024", "2048", "4096"]
 
     def medians(system):
@@ -114,7 +98,7 @@ def test_the_search_finds_what_trying_every_length_finds():
 
 def test_chunked_against_the_lesson(out):
     requests = shipped()
-    table = rows(out, "chunked")
+    table = read_rows(out / "paged_chunked.csv")
     assert [row["max_num_batched_tokens"] for row in table] == ["64", "128", "256", "512", "1024", "2048", "unlimited"]
     ttfts, gaps, span = [], [], 0
     for seed in range(20):
@@ -151,11 +135,6 @@ def test_the_costs_of_preemption_are_those_given(monkeypatch, capsys, tmp_path):
     said = lines_of(monkeypatch, capsys, paged_preemption, tmp_path, [(40, 1)], "--costs", tmp_path / "costs.txt")
     assert [line.split()[-1] for line in said[2:-1]] == ["35.71"] * 12
     assert said[-1] == "Notice: nothing was preempted: the cache has room for all that may run together."
-
-
-def test_a_million_tokens_are_moved_in_32768_ms():
-    """819,200 B a token at 25 GB/s."""
-    assert paged_preemption.swap_us(10**6) == 32_768_000
 
 
 def test_prefixes_by_hand(monkeypatch, capsys, tmp_path, server):
@@ -235,9 +214,3 @@ def test_a_request_that_never_fits_is_one_line(tmp_path):
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "request 0 can never fit: it grows to 9600 tokens, 600 blocks of 16, and the cache has 599" in done.stderr
     assert not (tmp_path / "paged_preemption.csv").exists()
-
-
-def test_the_ratio_is_searched_block_by_block():
-    """Two requests of 160 tokens: cached, the median of two is their mean, (off + 16) / 2 with off = 16 + 0.05 s.
-    off > 1.5 (off + 16) / 2 is off > 48: s > 640, and 656 is the next multiple of 16."""
-    assert paged_prefix.shortest_beyond(Requests([160, 160], [1, 1]), 1.5) == 656
