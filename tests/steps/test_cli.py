@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import common
 import pytest
@@ -113,41 +112,22 @@ def test_a_strange_file_name_still_makes_one_line(tmp_path):
     assert_refused(script("cost", "--requests", path), "cost", "two lines \x1b[31m.json: expected a JSON list of requests, found []")
 
 
-@pytest.mark.parametrize("name", ["queueing", "tune"])
-def test_ctrl_c_ends_quietly(tmp_path, name):
-    """Once it reads the requests, from a pipe, the imports are over; then it plays for several seconds."""
-    path = tmp_path / "requests.json"
-    writer = fed(path, json.dumps([{"prompt_tokens": 5, "output_tokens": 1 + i % 97} for i in range(20_000)]))
-    command = [sys.executable, str(LAB / f"{name}.py"), "--requests", str(path), "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
-    writer.join(60)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60) == (b"", b"")
-    assert process.returncode == 130
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     "name, flags, says",
     [
         ("static", ["--batch-size", "0"], "expected a whole number, 1"),
         ("static", ["--batch-size", "1000000001"], "expected a whole number, 1"),
         ("static", ["--batch-size", "9" * 5000], "expected a whole number, 1"),
-        ("static", ["--batch-size", "-3"], "expected a whole number, 1"),
         ("static", ["--batch-size", "1.5"], "expected a whole number, 1 to 1,000,000,000, found"),
         ("continuous", ["--max-num-seqs", "0"], "expected a whole number, 1"),
         ("compare", ["--batch-size", "0"], "expected a whole number, 1"),
         ("maxseqs", ["--max-num-seqs", "many"], "expected a whole number, 1 to 1,000,000,000, found"),
         ("queueing", ["--rps", "5", "-1"], "expected a number, 1e-06"),
         ("queueing", ["--rps", "0.0000009"], "expected a number, 1e-06"),
-        ("queueing", ["--rps", "fast"], "expected a number, 1e-06"),
         ("queueing", ["--rps", "inf"], "expected a number, 1e-06"),
         ("queueing", ["--rps", "nan"], "expected a number, 1e-06"),
         ("queueing", ["--rps", "1_0"], "expected a number, 1e-06"),
         ("static", ["--batch-size", "\u0663"], "expected a whole number, 1"),
-        ("static", ["--batch-size", "1_0"], "expected a whole number, 1"),
-        ("queueing", ["--rps", "0"], "expected a number, 1e-06"),
         ("queueing", ["--rps"], "expected at least one argument"),
         ("tune", ["--target-ttft-ms", "-5"], "expected a number, 1e-06"),
         ("tune", ["--up-to", "0"], "expected a whole number, 1"),
@@ -226,11 +206,6 @@ def test_a_full_disk_behind_stdout_is_one_line(tmp_path):
         helped = subprocess.run([*command, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (2, "cost.py: error: [Errno 28] No space left on device\n")
     assert helped.returncode in (0, 2) and "Exception" not in helped.stderr
-
-
-def test_help_for_a_reader_that_has_gone():
-    done = subprocess.run(["sh", "-c", f'"{sys.executable}" "{LAB}/cost.py" --help | true'], capture_output=True, text=True)
-    assert done.stderr == ""
 
 
 def test_too_little_memory_is_one_line(capsys, monkeypatch):
@@ -359,23 +334,6 @@ def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path, name, options
     assert not list((tmp_path / "copies").iterdir())
 
 
-def wait_for(condition, seconds=30):
-    """Look every 10 ms until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
-
-
-def test_make_all_again_with_other_requests_writes_everything_again(made, tmp_path):
-    path = tmp_path / "requests.json"
-    path.write_text(json.dumps([GOOD] * 40))
-    shutil.copytree(made[0], tmp_path / "out")
-    shipped = files(tmp_path / "out")
-    make(f"OUT={tmp_path / 'out'}", f"REQUESTS={path}")
-    assert all(files(tmp_path / "out")[name] != shipped[name] for name in RESULTS if name != "maxseqs.txt")
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_result_is_whole_or_untouched_whenever_a_step_is_ended(tmp_path, number):
     """Between writing beside and replacing: what stands there is the old file, and clean takes what was beside it."""
@@ -432,15 +390,6 @@ def test_make_takes_names_as_they_are(tmp_path, name):
     assert (
         tmp_path / name / "out" / "cost.txt"
     ).read_text() == "total_prefill_ms=0.50 total_decode_ms=24.00 decode_share=0.9796\n"
-
-
-@pytest.mark.parametrize("name", ["-x", "it's a$b $(x) é批"])
-def test_make_all_takes_names_as_they_are(tmp_path, name):
-    (tmp_path / name).mkdir()
-    requests = tmp_path / name / f"{name}.json"
-    requests.write_text(json.dumps([GOOD]))
-    assert make(f"OUT={tmp_path / name / 'all'}", f"REQUESTS={requests}").returncode == 0
-    assert sorted(files(tmp_path / name / "all")) == sorted(RESULTS)
 
 
 @pytest.mark.parametrize("name", ["a$b root/it's lb2", "-y"])
