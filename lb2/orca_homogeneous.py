@@ -49,10 +49,6 @@ def rows(equal):
     return [[*lengths, *system, f"{peak:.3f}"] for (lengths, system), peak in equal.peaks.items()]
 
 
-def files(equal):
-    return {"orca_homogeneous.csv": table(HEADER, rows(equal))}
-
-
 def show(equal):
     print("Demo 3: equal lengths")
     print("orca_homogeneous.csv, and how many requests/s are served if all come at once:")
@@ -89,7 +85,7 @@ def notice_lockstep():
 def main():
     args = arguments(__doc__).parse_args()
     equal = results(chosen_workload(args))
-    save(args.out, files(equal))
+    save(args.out, {"orca_homogeneous.csv": table(HEADER, rows(equal))})
     say(ASSUMPTIONS)
     show(equal)
 
