@@ -77,8 +77,8 @@ def notice_lockstep():
     cached = (rows - 1) * (prompt + output // 2)
     joined, without = (duration(roofline(*new, rows - 1, cached), 1) / 1000 for new in ((prompt, prompt**2), (0, 0)))
     say(f"Notice: all at once is no maximum. {rows} requests of {prompt} + {output} tokens fit into memory, and all at "
-        f"once they run in lockstep: their prompts are prefilled together, {together_ms:.1f} ms each, and nobody decodes "
-        f"meanwhile. A prompt that joins {rows - 1} decoding requests makes their iteration "
+        f"once they run in lockstep: their prompts are prefilled together, {together_ms:.1f} ms each, and nobody "
+        f"decodes meanwhile. A prompt that joins {rows - 1} decoding requests makes their iteration "
         f"{joined - without:.1f} ms longer: it computes while the weights are read.")
 
 

@@ -282,9 +282,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
                      Memory(kv_blocks, block_size, prefixes), max_num_seqs, max_num_batched_tokens, chunked_prefill,
                      reserve_full_prompt, asynchronous)
     run.run()
-    gaps_us = Counter({gap: times for gap, times in run.gaps_us.items() if times})
     return Schedule(run.admitted_us, run.first_token_us, run.finished_us, run.step + run.empty_steps,
-                    run.peak_running, gaps_us, run.preemptions, run.resumed_tokens, run.hit_tokens, run.issued_us)
+                    run.peak_running, +run.gaps_us, run.preemptions, run.resumed_tokens, run.hit_tokens, run.issued_us)
 
 
 class Simulation:
@@ -312,7 +311,7 @@ class Simulation:
         self.length = list(self.prompt_tokens)  # prompt and generated tokens at the last admission: what is prefilled
         self.left_us = {}  # position of a request preempted while decoding: when its last token came
         self.admitted_us, self.first_token_us, self.finished_us = [None] * n, [None] * n, [None] * n
-        self.gaps_us = {}
+        self.gaps_us = Counter()
         self.now_us = self.before_us = 0  # when this step is scheduled; when the step before it ends
         self.step = self.empty_steps = self.peak_running = self.preemptions = self.resumed_tokens = self.hit_tokens = 0
 
@@ -399,7 +398,7 @@ class Simulation:
                 steps = 1
             elif step_us and coming_us < FAR:
                 steps = min(steps, self.asynchronous + -(-(coming_us - self.before_us) // step_us))
-            self.gaps_us[step_us] = self.gaps_us.get(step_us, 0) + count * steps
+            self.gaps_us[step_us] += count * steps
             self.before_us += steps * step_us
             self.now_us = self.before_us - step_us if self.asynchronous else self.before_us
         if self.bounded:
@@ -419,7 +418,7 @@ class Simulation:
         done = 0
         while done < steps and now_us < coming_us:
             gap_us = step_us + context_us(in_cache)
-            gaps_us[gap_us] = gaps_us.get(gap_us, 0) + count
+            gaps_us[gap_us] += count
             in_cache += growth
             now_us = before_us if asynchronous else before_us + gap_us
             before_us += gap_us
@@ -458,7 +457,7 @@ class Simulation:
         end_us = start_us + costs.decode_us(count + len(complete)) + costs.prefill_us(prefilled)
         if costs.context_us_per_token:
             end_us += costs.context_us(in_cache + rows.in_cache(self.step))
-        self.gaps_us[end_us - start_us] = self.gaps_us.get(end_us - start_us, 0) + count
+        self.gaps_us[end_us - start_us] += count
         for position in complete:
             self.start_decoding(position, end_us)
         self.before_us = end_us
@@ -557,7 +556,6 @@ class Simulation:
         if self.first_token_us[position] is None:
             self.first_token_us[position] = end_us
         else:
-            gap_us = end_us - self.left_us.pop(position)
-            self.gaps_us[gap_us] = self.gaps_us.get(gap_us, 0) + 1
+            self.gaps_us[end_us - self.left_us.pop(position)] += 1
         birth = self.step + 1 - self.length[position]
         self.rows.add(position, birth, birth + self.prompt_tokens[position] + self.output_tokens[position] - 2)

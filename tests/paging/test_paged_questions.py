@@ -8,7 +8,6 @@ from itertools import product
 from common import Requests
 import orca_reservation
 import paged_chunked
-import paged_preemption
 import paged_prefix
 import pytest
 from files.costs import Costs
@@ -112,42 +111,34 @@ def test_chunked_against_the_lesson(out):
     assert list(table[1].values())[1:] == expected
 
 
-def lines_of(monkeypatch, capsys, module, folder, requests, *options):
-    """What a script prints, line by line, for a few requests; its csv file lies in the folder."""
+def lines_of(name, folder, requests, prefill_ms, overhead_ms, *options):
+    """What a script prints, line by line, for a few requests at these costs; its csv file lies in the folder."""
     records = [{"prompt_tokens": prompt, "output_tokens": output} for prompt, output in requests]
     (folder / "requests.json").write_text(json.dumps(records))
-    argv = [f"{module.__name__}.py", "--out", folder, "--requests", folder / "requests.json", *options]
-    monkeypatch.setattr("sys.argv", [str(word) for word in argv])
-    module.main()
-    return capsys.readouterr().out.splitlines()
+    costs = f"prefill_ms_per_token={prefill_ms} step_ms=8 step_ms_per_sequence=0 overhead_ms={overhead_ms}"
+    (folder / "costs.txt").write_text(costs)
+    given = "--out", folder, "--requests", folder / "requests.json", "--costs", folder / "costs.txt"
+    return script(name, *given, *options).stdout.splitlines()
 
 
-@pytest.fixture
-def server(tmp_path):
-    """A --costs file: 2 ms before the scheduler; the rest are the lab's costs."""
-    (tmp_path / "costs.txt").write_text("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=2")
-    return "--costs", tmp_path / "costs.txt"
-
-
-def test_the_costs_of_preemption_are_those_given(monkeypatch, capsys, tmp_path):
+def test_the_costs_of_preemption_are_those_given(tmp_path):
     """All at time 0 and no clients: 20 + 8 ms for one token. A step that swaps lasts as long."""
-    (tmp_path / "costs.txt").write_text("prefill_ms_per_token=0.5 step_ms=8 step_ms_per_sequence=0 overhead_ms=0")
-    said = lines_of(monkeypatch, capsys, paged_preemption, tmp_path, [(40, 1)], "--costs", tmp_path / "costs.txt")
+    said = lines_of("paged_preemption", tmp_path, [(40, 1)], 0.5, 0)
     assert [line.split()[-1] for line in said[2:-1]] == ["35.71"] * 12
     assert said[-1] == "Notice: nothing was preempted: the cache has room for all that may run together."
 
 
-def test_prefixes_by_hand(monkeypatch, capsys, tmp_path, server):
+def test_prefixes_by_hand(tmp_path):
     """Prompts of 40, 160 and 240 tokens, 2 ms before the scheduler. Without a system prompt their TTFTs are 12, 18 and
     22 ms; with one of s tokens that is not cached, 0.05 s more. Cached, the first is the slowest, so the median is 22.
     18 + 0.05 s > 8 x 22 from s > 3160 on: 3168."""
     asked = [(40, 9), (160, 9), (240, 9)]
-    said = lines_of(monkeypatch, capsys, paged_prefix, tmp_path, [*asked, (1, 1)], "--first", 3, *server)
+    said = lines_of("paged_prefix", tmp_path, [*asked, (1, 1)], 0.05, 2, "--first", 3)
     rows = [[0, "18.00,18.00,1.000"], [256, "30.80,22.00,1.400"], [4096, "222.80,22.00,10.127"]]
     assert {f"{tokens},{row}" for tokens, row in rows} < set((tmp_path / "paged_prefix.csv").read_text().splitlines())
     assert "has 3168 tokens. All requests share it, their own prompts have 160 tokens (median)" in " ".join(said)
-    said = lines_of(monkeypatch, capsys, paged_prefix, tmp_path, asked[:1], *server)
-    assert said[-1] == "No system prompt of up to 8192 tokens makes the median TTFT more than 8 times shorter."
+    said = lines_of("paged_prefix", tmp_path, asked[:1], 0.05, 2)
+    assert " ".join(said).endswith("No system prompt of up to 8192 tokens makes the median TTFT more than 8 times shorter.")
 
 
 def test_the_longest_system_prompt_that_is_tried_is_8192_tokens():
@@ -190,9 +181,8 @@ def test_what_chunked_says_of_its_table(capsys):
 
     lowest = " p99 TTFT is lowest at 2048, 40.00 ms."
     assert said([10_500] * 7) == "Notice: p99 ITL is 10.50 ms at every budget." + lowest
-    assert said([11_000, 11_000, 12_000, 13_000, 14_000, 15_000, 15_000]) == (
-        "Notice: p99 ITL is lowest at 64, 11.00 ms, where p99 TTFT is 90.00 ms; highest at 2048, 15.00 ms, with 40.00 ms "
-        "of TTFT. The tail of ITL never falls as the budget grows." + lowest)
+    rising = said([11_000, 11_000, 12_000, 13_000, 14_000, 15_000, 15_000])
+    assert rising.endswith("The tail of ITL never falls as the budget grows." + lowest)
     assert said([12_000, 11_000, 12_000, 13_000, 19_000, 15_000, 15_000]) == (
         "Notice: p99 ITL is lowest at 128, 11.00 ms, where p99 TTFT is 80.00 ms; highest at 1024, 19.00 ms, with 50.00 ms "
         "of TTFT. A larger budget is not always a longer tail: p99 ITL falls on the way to 128, 2048." + lowest)
