@@ -11,7 +11,7 @@ import sys
 import common
 import pytest
 from fixture import (LAB, RESULTS, ROOT, SHIPPED, STEPS, assert_refused, assert_usage, fed, files, heed_ctrl_c, make,
-                     make_command, script, started)
+                     make_command, read_rows, script, started)
 from forked import run_forked
 
 GOOD = {"prompt_tokens": 10, "output_tokens": 3}
@@ -115,19 +115,13 @@ def test_a_strange_file_name_still_makes_one_line(tmp_path):
 @pytest.mark.parametrize(
     "name, flags, says",
     [
-        ("static", ["--batch-size", "0"], "expected a whole number, 1"),
-        ("static", ["--batch-size", "1000000001"], "expected a whole number, 1"),
-        ("static", ["--batch-size", "9" * 5000], "expected a whole number, 1"),
-        ("static", ["--batch-size", "1.5"], "expected a whole number, 1 to 1,000,000,000, found"),
+        *[("static", ["--batch-size", text], "expected a whole number, 1 to 1,000,000,000, found")
+          for text in ("0", "1000000001", "9" * 5000, "1.5", "\u0663")],
         ("continuous", ["--max-num-seqs", "0"], "expected a whole number, 1"),
         ("compare", ["--batch-size", "0"], "expected a whole number, 1"),
         ("maxseqs", ["--max-num-seqs", "many"], "expected a whole number, 1 to 1,000,000,000, found"),
-        ("queueing", ["--rps", "5", "-1"], "expected a number, 1e-06"),
-        ("queueing", ["--rps", "0.0000009"], "expected a number, 1e-06"),
-        ("queueing", ["--rps", "inf"], "expected a number, 1e-06"),
-        ("queueing", ["--rps", "nan"], "expected a number, 1e-06"),
-        ("queueing", ["--rps", "1_0"], "expected a number, 1e-06"),
-        ("static", ["--batch-size", "\u0663"], "expected a whole number, 1"),
+        *[("queueing", ["--rps", "5", text], "expected a number, 1e-06")
+          for text in ("-1", "0.0000009", "inf", "nan", "1_0")],
         ("queueing", ["--rps"], "expected at least one argument"),
         ("tune", ["--target-ttft-ms", "-5"], "expected a number, 1e-06"),
         ("tune", ["--up-to", "0"], "expected a whole number, 1"),
@@ -139,13 +133,8 @@ def test_a_flag_that_makes_no_sense(tmp_path, name, flags, says):
 
 
 def test_rates_at_the_edges_of_what_is_allowed(tmp_path):
-    done = script("queueing", "--out", tmp_path, "--rps", "0.000001", "1000000000")
-    assert done.returncode == 0
-    assert [line.split(",")[0] for line in (tmp_path / "queue.csv").read_text().splitlines()] == [
-        "rps",
-        "1e-06",
-        "1000000000",
-    ]
+    assert script("queueing", "--out", tmp_path, "--rps", "0.000001", "1000000000").returncode == 0
+    assert [row["rps"] for row in read_rows(tmp_path / "queue.csv")] == ["1e-06", "1000000000"]
 
 
 def test_requests_are_the_projects_or_those_beside_the_scripts_or_the_courses(tmp_path):
@@ -240,10 +229,7 @@ def test_the_steps_take_the_line_of_a_costs_file_and_say_what_they_leave_out(tmp
 @pytest.mark.parametrize("text, says", [
     ("step_ms=8 step_ms_per_sequence=0 overhead_ms=0", "prefill_ms_per_token: expected a number, 0 to 1,000,000,000, found ''"),
     (f"{PLAIN} step_ms=9", "each key once"),
-    (PLAIN.replace("=8", "=8ms"), "step_ms: expected a number"),
-    (PLAIN.replace("=8", "=1_0"), "step_ms: expected a number"),
-    (PLAIN.replace("=8", "=-1"), "step_ms: expected a number"),
-    (PLAIN.replace("=8", "=nan"), "step_ms: expected a number"),
+    *[(PLAIN.replace("=8", f"={text}"), "step_ms: expected a number") for text in ("8ms", "1_0", "-1", "nan")],
     ("\xff", "prefill_ms_per_token: expected"),
 ])
 def test_bad_costs_are_one_line(tmp_path, text, says):
@@ -317,12 +303,9 @@ def test_requests_from_a_pipe(tmp_path):
     assert (done.returncode, done.stderr) == (0, "") and list(files(tmp_path / "out")) == ["static.txt"]
 
 
-@pytest.mark.parametrize("name, options", [("plan", ["--up-to", "1", "--processes", "1"]),
-                                           ("pictures", ["--only", "slots.svg", "orca_curves.svg"])])
-def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path, name, options):
+def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path):
     """With a pipe for the requests and one for the costs, each is read once, and its copy is removed."""
-    texts = {"requests": json.dumps([{**GOOD, "gap": 1.0}] * 20),
-             "costs": "prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0"}
+    texts = {"requests": json.dumps([{**GOOD, "gap": 1.0}] * 20), "costs": PLAIN}
     for what, text in texts.items():
         fed(tmp_path / what, text)
     command = [sys.executable, str(LAB / "plan.py"), "--out", str(tmp_path / "out"), "--up-to", "1", "--processes", "1",
