@@ -24,6 +24,7 @@ from running.options import aligned
 ONE, BATCH, MANY = ("request", 1), ("request", 8), ("iteration", 32)
 SYSTEMS = (ONE, BATCH, ("iteration", 8), ("iteration", 16), MANY)
 RATES_RPS = (0.5, 1, 2, 4, 6, 8, 12, 16)
+HEADER = ["scheduler", "max_batch", "rate_rps", "throughput_rps", "p50_ms_per_token"]
 SLO_HEADER = ["scheduler", "max_batch", "target_ms_per_token", "max_rate_rps", "throughput_rps", "peak_throughput_rps"]
 
 
@@ -41,12 +42,6 @@ def results(workload):
     best = {system: highest_within(system, workload, target_ms) for system in SYSTEMS}
     at_once = [at_once_rps(system, workload.requests) for system in (ONE, MANY)]
     return Curves(points, target_ms, best, *at_once)
-
-
-def files(curves):
-    header = ["scheduler", "max_batch", "rate_rps", "throughput_rps", "p50_ms_per_token"]
-    rows = [[*system, *decimals(point[:3])] for system, points in curves.points.items() for point in points]
-    return {"orca_curves.csv": table(header, rows), "orca_slo.csv": table(SLO_HEADER, slo_rows(curves))}
 
 
 def slo_rows(curves):
@@ -101,7 +96,8 @@ def notice_overload(curves):
 def main():
     args = arguments(__doc__).parse_args()
     curves = results(chosen_workload(args))
-    save(args.out, files(curves))
+    rows = [[*system, *decimals(point[:3])] for system, points in curves.points.items() for point in points]
+    save(args.out, {"orca_curves.csv": table(HEADER, rows), "orca_slo.csv": table(SLO_HEADER, slo_rows(curves))})
     say(ASSUMPTIONS)
     show(curves)
 

@@ -49,10 +49,6 @@ def rows(equal):
     return [[*lengths, *system, f"{peak:.3f}"] for (lengths, system), peak in equal.peaks.items()]
 
 
-def files(equal):
-    return {"orca_homogeneous.csv": table(HEADER, rows(equal))}
-
-
 def show(equal):
     print("Demo 3: equal lengths")
     print("orca_homogeneous.csv, and how many requests/s are served if all come at once:")
@@ -81,15 +77,15 @@ def notice_lockstep():
     cached = (rows - 1) * (prompt + output // 2)
     joined, without = (duration(roofline(*new, rows - 1, cached), 1) / 1000 for new in ((prompt, prompt**2), (0, 0)))
     say(f"Notice: all at once is no maximum. {rows} requests of {prompt} + {output} tokens fit into memory, and all at "
-        f"once they run in lockstep: their prompts are prefilled together, {together_ms:.1f} ms each, and nobody decodes "
-        f"meanwhile. A prompt that joins {rows - 1} decoding requests makes their iteration "
+        f"once they run in lockstep: their prompts are prefilled together, {together_ms:.1f} ms each, and nobody "
+        f"decodes meanwhile. A prompt that joins {rows - 1} decoding requests makes their iteration "
         f"{joined - without:.1f} ms longer: it computes while the weights are read.")
 
 
 def main():
     args = arguments(__doc__).parse_args()
     equal = results(chosen_workload(args))
-    save(args.out, files(equal))
+    save(args.out, {"orca_homogeneous.csv": table(HEADER, rows(equal))})
     say(ASSUMPTIONS)
     show(equal)
 

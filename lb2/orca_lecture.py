@@ -70,7 +70,7 @@ def numbers(wastes, points, peaks, runs):
         100 * wastes[4].waste.share,
         peak_rps(points[ONE]),
         peak_rps(points[BATCH]),
-        *(gain_percent(*(round(peak, 2) for peak in pair(peaks, lengths))) for lengths in LENGTHS),
+        *(gain_percent(*(round(peaks[lengths, system], 2) for system in (SAME_LIMIT, BATCH))) for lengths in LENGTHS),
         runs[4, "max_seq"].p50_ms_per_token,
         runs[8, "max_seq"].p50_ms_per_token,
         runs[8, "max_seq"].reserved_per_used,
@@ -81,11 +81,6 @@ def numbers(wastes, points, peaks, runs):
         runs[12, "none"].deadlock_s,
         runs[12, "none"].finished,
     ]
-
-
-def pair(peaks, lengths):
-    """The highest throughputs of iteration 8 and request 8 at these lengths."""
-    return peaks[lengths, SAME_LIMIT], peaks[lengths, BATCH]
 
 
 def gain_percent(fast, slow):
@@ -128,7 +123,7 @@ def notice_gains(peaks):
     """The throughputs behind the gains, and what the hypothesis changes."""
     ours, gains = [], []
     for lengths in LENGTHS:
-        fast, slow = pair(peaks, lengths)
+        fast, slow = peaks[lengths, SAME_LIMIT], peaks[lengths, BATCH]
         ours.append(f"{fast:.2f} and {slow:.2f} at {lengths[0]} + {lengths[1]} tokens")
         gains.append(f"{fast / slow - 1:.1%}")
     say("Notice: the throughputs behind the two gains are ours; the lecture does not print them. "

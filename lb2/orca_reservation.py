@@ -35,8 +35,7 @@ BLOCK_SIZE = 16  # tokens of a block, for paged
 
 def max_seq(requests, arrivals_us):
     """The Outcome where every request reserves the longest sequence that the model allows."""
-    needs = [MAX_SEQ_TOKENS for _ in requests.prompt_tokens]
-    return orca_iteration.schedule(requests, MAX_BATCH, arrivals_us, needs)
+    return orca_iteration.schedule(requests, MAX_BATCH, arrivals_us, [MAX_SEQ_TOKENS] * len(arrivals_us))
 
 
 def max_gen(requests, arrivals_us):
@@ -124,11 +123,6 @@ def measure(mode, workload, rate_rps):
     return Measures(reserved, used, throughput, latency, None, len(arrivals_us))
 
 
-def results(workload):
-    """{(rate, mode): Measures}"""
-    return {(rate, mode): measure(mode, workload, rate) for rate in RATES_RPS for mode in MODES}
-
-
 def refuse_longer_than_declared(path, output_tokens):
     """max_gen reserves MAX_GEN tokens for each output, so no output may be longer."""
     for position, output in enumerate(output_tokens):
@@ -146,12 +140,8 @@ def rows_of(runs):
     return rows
 
 
-def files(runs):
-    return {"orca_reservation.csv": table(["rate_rps", "reserve", *Measures._fields], rows_of(runs))}
-
-
 def show(runs, output_tokens):
-    """runs: from results; output_tokens: of the requests, in full."""
+    """runs: {(rate, mode): Measures}; output_tokens: of the requests, in full."""
     print("Demo 4: what a request reserves")
     print("orca_reservation.csv; reserved and used are the mean numbers of tokens:")
     header = ["rate_rps", "reserve", "reserved", "used", *Measures._fields[2:]]
@@ -188,8 +178,8 @@ def main():
     args = arguments(__doc__).parse_args()
     workload = chosen_workload(args)
     refuse_longer_than_declared(args.requests, workload.requests.output_tokens)
-    runs = results(workload)
-    save(args.out, files(runs))
+    runs = {(rate, mode): measure(mode, workload, rate) for rate in RATES_RPS for mode in MODES}
+    save(args.out, {"orca_reservation.csv": table(["rate_rps", "reserve", *Measures._fields], rows_of(runs))})
     say(ASSUMPTIONS)
     show(runs, workload.requests.output_tokens)
 

@@ -60,7 +60,7 @@ class Run(NamedTuple):
     times: Times
 
 
-def batches_of(requests, schedule):
+def batches_of(schedule):
     """The batches of a request-level schedule: lists of positions that were admitted together."""
     batches = {}
     for position, admitted in enumerate(schedule.admitted_us):
@@ -71,7 +71,7 @@ def batches_of(requests, schedule):
 def waste_of(requests, schedule):
     """The Waste of a request-level schedule."""
     prompts, outputs = requests
-    batches = batches_of(requests, schedule)
+    batches = batches_of(schedule)
     prefilled = sum(len(batch) * max(prompts[i] for i in batch) for batch in batches)
     decoded = sum(len(batch) * (max(outputs[i] for i in batch) - 1) for batch in batches)
     useful = sum(prompts) + sum(outputs) - len(outputs)
@@ -94,7 +94,7 @@ def batch_us(prompts, outputs, roofline=orca_model.roofline):
 def times_of(requests, arrivals_us, schedule, roofline=orca_model.roofline):
     """The Times of a request-level schedule."""
     busy_us = unpadded_us = trimmed_us = own_us = 0
-    for batch in batches_of(requests, schedule):
+    for batch in batches_of(schedule):
         prompts, outputs = ([column[i] for i in batch] for column in requests)
         rows, longest = len(batch), max(prompts)
         start_us, first_us, end_us = (times[batch[0]] for times in schedule[:3])
@@ -117,21 +117,12 @@ def measure(workload, rate_rps):
     return Run(waste_of(workload.requests, schedule), times_of(workload.requests, arrivals_us, schedule))
 
 
-def results(workload):
-    """{rate: Run}"""
-    return {rate: measure(workload, rate) for rate in RATES_RPS}
-
-
 def rows_of(runs):
     return [
         [f"{rate:.3f}", w.batches, f"{w.requests / w.batches:.3f}", w.computed_tokens, w.useful_tokens,
          f"{w.share:.4f}"]
         for rate, (w, _) in runs.items()
     ]
-
-
-def files(runs):
-    return {"orca_waste.csv": table(HEADER, rows_of(runs))}
 
 
 def show(runs):
@@ -180,8 +171,9 @@ def notice_waste(runs):
 
 def main():
     args = arguments(__doc__).parse_args()
-    runs = results(chosen_workload(args))
-    save(args.out, files(runs))
+    workload = chosen_workload(args)
+    runs = {rate: measure(workload, rate) for rate in RATES_RPS}
+    save(args.out, {"orca_waste.csv": table(HEADER, rows_of(runs))})
     say(ASSUMPTIONS)
     show(runs)
 

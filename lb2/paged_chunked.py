@@ -37,19 +37,13 @@ def name(budget):
     return "unlimited" if budget == UNLIMITED else str(budget)
 
 
-def simulate(requests, arrivals_us, budget, costs):
-    """The Schedule of one draw of arrivals, in us."""
-    return schedule(requests, MAX_NUM_SEQS, arrivals_us, costs, max_num_batched_tokens=budget,
-                    overhead_us=costs.overhead_us)
-
-
 def measure(requests, budget, costs=Costs()):
     """(p99 TTFT in us, p99 ITL in us, tokens per second), all draws pooled."""
     ttfts_us, gaps_us, span_us = [], Counter(), 0
     n = len(requests.prompt_tokens)
-    draws = (at_rate(unit_arrivals(seed, n), RPS) for seed in range(draws_for(n)))
-    simulated = (simulate(requests, arrivals_us, budget, costs) for arrivals_us in draws)
-    for result in progress(simulated, draws_for(n)):
+    schedules = (schedule(requests, MAX_NUM_SEQS, at_rate(unit_arrivals(seed, n), RPS), costs,
+                          max_num_batched_tokens=budget, overhead_us=costs.overhead_us) for seed in range(draws_for(n)))
+    for result in progress(schedules, draws_for(n)):
         ttfts_us.extend(first - issued for first, issued in zip(result.first_token_us, result.issued_us))
         gaps_us.update(result.gaps_us)
         span_us += max(result.finished_us)
@@ -67,7 +61,6 @@ def main():
     save(args.out, {"paged_chunked.csv": table(HEADER, rows)})
     print("Chunked prefill: paged_chunked.csv")
     print(aligned(HEADER, rows), end="")
-
     print_notices(measured)
 
 

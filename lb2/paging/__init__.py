@@ -1,1 +1,1 @@
-"""The paged scheduler: its decisions, its clock, its fast twin, and vLLM's recordings."""
+"""The paged scheduler: its decisions, its clock, and its fast twin."""

@@ -1,16 +1,11 @@
 """When does each step of the paged scheduler begin and end, and when does each token come?
 
-paged.py decides; this module drives it through time. In an open loop requests come at times of
-their own. In a closed loop each of N clients sends its next request when the answer to its last
-one is there. A request reaches the scheduler overhead_us after its client has sent it.
-
-A synchronous server schedules a step when the step before it is over. An asynchronous one schedules
-a step while the step before it runs: it knows the results of the step before that one, and the
-requests that have arrived by then. So a new request waits one step more.
+paging/scheduler.py decides; this module drives it through time. A synchronous server schedules a
+step when the step before it is over. An asynchronous one schedules a step while the step before it
+runs: it knows the results of the step before that one, and the requests that have arrived by then.
+So a new request waits one step more. paging/fast.py gives the same Schedule, faster.
 
     schedule(requests, max_num_seqs=32, clients=16, asynchronous=True) -> Schedule(...)
-
-paging/fast.py gives the same Schedule, faster.
 """
 
 from bisect import bisect_right

@@ -212,11 +212,10 @@ class Rows:
         self.count += 1
         self.born += birth
         self.due[birth % len(self.due)] += 1
-        if last in self.ends:
-            self.ends[last].append(position)
-        else:
-            self.ends[last] = [position]
+        if last not in self.ends:
+            self.ends[last] = []
             heappush(self.heap, last)
+        self.ends[last].append(position)
 
     def stop(self, position):
         """A request takes no more tokens."""
@@ -283,9 +282,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
                      Memory(kv_blocks, block_size, prefixes), max_num_seqs, max_num_batched_tokens, chunked_prefill,
                      reserve_full_prompt, asynchronous)
     run.run()
-    gaps_us = Counter({gap: times for gap, times in run.gaps_us.items() if times})
     return Schedule(run.admitted_us, run.first_token_us, run.finished_us, run.step + run.empty_steps,
-                    run.peak_running, gaps_us, run.preemptions, run.resumed_tokens, run.hit_tokens, run.issued_us)
+                    run.peak_running, +run.gaps_us, run.preemptions, run.resumed_tokens, run.hit_tokens, run.issued_us)
 
 
 class Simulation:
@@ -313,7 +311,7 @@ class Simulation:
         self.length = list(self.prompt_tokens)  # prompt and generated tokens at the last admission: what is prefilled
         self.left_us = {}  # position of a request preempted while decoding: when its last token came
         self.admitted_us, self.first_token_us, self.finished_us = [None] * n, [None] * n, [None] * n
-        self.gaps_us = {}
+        self.gaps_us = Counter()
         self.now_us = self.before_us = 0  # when this step is scheduled; when the step before it ends
         self.step = self.empty_steps = self.peak_running = self.preemptions = self.resumed_tokens = self.hit_tokens = 0
 
@@ -367,16 +365,12 @@ class Simulation:
 
     def full(self):
         """Nobody can be admitted, whoever arrives."""
-        return (
-            self.partial is not None
-            or len(self.rows.birth) == self.max_num_seqs
-            or self.rows.count == self.max_num_batched_tokens
-            or (self.stuck and self.waiting)
-        )
+        return (self.partial is not None or len(self.rows.birth) == self.max_num_seqs
+                or self.rows.count == self.max_num_batched_tokens or (self.stuck and self.waiting))
 
     def steps_alike(self):
         """Steps until a request ends, a prompt has its last chunk, or memory may run out; 0 if one may be admitted."""
-        rows, chunk = self.rows, 0
+        rows, chunk, steps = self.rows, 0, FAR
         if (self.waiting and not self.full()) or (self.flight and self.flight[1]):
             return 0
         if self.partial is not None:
@@ -384,9 +378,7 @@ class Simulation:
             steps = (self.length[self.partial] - self.computed - 1) // chunk
         elif not rows.count:
             return 0
-        else:
-            steps = rows.next_end() + 1 - self.step
-        if chunk and rows.count:
+        if rows.count:
             steps = min(steps, rows.next_end() + 1 - self.step)
         return min(steps, rows.steps_within(self.memory.free, self.step, chunk)) if self.bounded else steps
 
@@ -406,7 +398,7 @@ class Simulation:
                 steps = 1
             elif step_us and coming_us < FAR:
                 steps = min(steps, self.asynchronous + -(-(coming_us - self.before_us) // step_us))
-            self.gaps_us[step_us] = self.gaps_us.get(step_us, 0) + count * steps
+            self.gaps_us[step_us] += count * steps
             self.before_us += steps * step_us
             self.now_us = self.before_us - step_us if self.asynchronous else self.before_us
         if self.bounded:
@@ -426,7 +418,7 @@ class Simulation:
         done = 0
         while done < steps and now_us < coming_us:
             gap_us = step_us + context_us(in_cache)
-            gaps_us[gap_us] = gaps_us.get(gap_us, 0) + count
+            gaps_us[gap_us] += count
             in_cache += growth
             now_us = before_us if asynchronous else before_us + gap_us
             before_us += gap_us
@@ -465,7 +457,7 @@ class Simulation:
         end_us = start_us + costs.decode_us(count + len(complete)) + costs.prefill_us(prefilled)
         if costs.context_us_per_token:
             end_us += costs.context_us(in_cache + rows.in_cache(self.step))
-        self.gaps_us[end_us - start_us] = self.gaps_us.get(end_us - start_us, 0) + count
+        self.gaps_us[end_us - start_us] += count
         for position in complete:
             self.start_decoding(position, end_us)
         self.before_us = end_us
@@ -564,7 +556,6 @@ class Simulation:
         if self.first_token_us[position] is None:
             self.first_token_us[position] = end_us
         else:
-            gap_us = end_us - self.left_us.pop(position)
-            self.gaps_us[gap_us] = self.gaps_us.get(gap_us, 0) + 1
+            self.gaps_us[end_us - self.left_us.pop(position)] += 1
         birth = self.step + 1 - self.length[position]
         self.rows.add(position, birth, birth + self.prompt_tokens[position] + self.output_tokens[position] - 2)

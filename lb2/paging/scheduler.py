@@ -205,10 +205,10 @@ class Scheduler:
     """
 
     def __init__(self, max_num_seqs, kv_blocks=UNLIMITED, block_size=16, max_num_batched_tokens=UNLIMITED,
-                 chunked_prefill=True, reserve_full_prompt=True, caching=False, swap=False):
+                 chunked_prefill=True, reserve_full_prompt=True, prefix_caching=False, swap=False):
         self.max_num_seqs, self.max_num_batched_tokens = max_num_seqs, max_num_batched_tokens
         self.chunked_prefill, self.reserve_full_prompt, self.swap = chunked_prefill, reserve_full_prompt, swap
-        self.memory = Blocks(kv_blocks, block_size, caching)
+        self.memory = Blocks(kv_blocks, block_size, prefix_caching)
         self.waiting = deque()
         self.running = []  # in the order of admission
         self.resumed_tokens = self.hit_tokens = 0  # so far

@@ -101,8 +101,7 @@ def duration(sides, iterations):
 def time_and_load(sides, iterations, tokens, growth):
     """Time of this many iterations (>= 1), and the sum over them of time x tokens in the cache.
 
-    tokens: in the cache in the first iteration; growth: how many more there are in each further
-    one.
+    tokens: in the cache in the first iteration; growth: how many more in each further one.
     """
     if iterations == 1:  # the most frequent case
         us = max(sides[0], sides[2])

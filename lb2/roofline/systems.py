@@ -42,12 +42,9 @@ def measure(system, workload, rate_rps):
     """The Point of a Workload that arrives at this rate."""
     arrivals_us = arrivals_at(workload, rate_rps)
     finished_us = simulate(system, workload.requests, arrivals_us).finished_us
-    return Point(
-        rate_rps,
-        throughput_rps(arrivals_us, finished_us, warm_up(arrivals_us)),
-        p50_ms_per_token(workload.requests.output_tokens, arrivals_us, finished_us),
-        throughput_rps(arrivals_us, finished_us, 0),
-    )
+    latency = p50_ms_per_token(workload.requests.output_tokens, arrivals_us, finished_us)
+    served, all_served = (throughput_rps(arrivals_us, finished_us, warm) for warm in (warm_up(arrivals_us), 0))
+    return Point(rate_rps, served, latency, all_served)
 
 
 def curve(system, workload, rates_rps):
@@ -70,10 +67,7 @@ def at_once_rps(system, requests):
 
 
 def highest_within(system, workload, target_ms):
-    """The Point of the highest rate whose latency meets the target, by bisection.
-
-    All of it is zero if the lowest rate misses the target already.
-    """
+    """The Point of the highest rate that meets the target, by bisection. All zero if the lowest rate misses it."""
     best = measure(system, workload, LOWEST_RPS)
     if best.p50_ms_per_token > target_ms:
         return Point(0, 0, 0, 0)

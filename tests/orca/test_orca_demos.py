@@ -109,12 +109,6 @@ def test_every_script_says_what_it_answers_and_refuses_what_it_cannot_read(tmp_p
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unfit_file_stops_make_before_anything_is_written(tmp_path):
-    done = make("orca", f"OUT={tmp_path}", f"REQUESTS={SHIPPED}")
-    assert done.returncode == 2 and done.stdout == "" and "gap" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_make_clean_takes_these_results_too(tmp_path):
     for name in [*HEADERS, "mine.csv"]:
         (tmp_path / name).write_text("earlier")
@@ -192,15 +186,6 @@ def test_a_number_holds_to_the_digits_printed(printed, value, verdict):
     assert orca_lecture.holds(printed, value) is verdict
 
 
-def test_a_number_that_differs_is_an_error(monkeypatch, capsys):
-    """With 5 % of the bandwidth gone, say, the run fails and says how many differ."""
-    monkeypatch.setattr("roofline.model.WEIGHTS_MEMORY_US", 25_680_455_680 / (0.76 * 1.555e6))
-    monkeypatch.setattr("sys.argv", ["orca_lecture.py"])
-    with pytest.raises(SystemExit, match="^[5-9] of the lecture's 15 numbers differ$"):
-        orca_lecture.main()
-    assert "NO\n" in capsys.readouterr().out
-
-
 def test_a_single_number_that_differs_is_an_error(monkeypatch, capsys):
     """One of the fifteen changed in what the lecture is said to print."""
     changed = (("waste at 1 request/s", "28", "%"), *orca_lecture.LECTURE[1:])
@@ -209,17 +194,6 @@ def test_a_single_number_that_differs_is_an_error(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="^1 of the lecture's 15 numbers differ$"):
         orca_lecture.main()
     assert capsys.readouterr().out.count("  NO\n") == 1
-
-
-def test_the_throughputs_behind_the_gains_are_called_ours(capsys):
-    """1.004 / 0.996 is 0.8 %; both are 1.00 when rounded. 3 / 2 is 50 % either way."""
-    pairs = [((32, 32), (3.0, 2.0)), ((256, 256), (1.004, 0.996))]
-    peaks = {(lengths, system): peak for lengths, pair in pairs for system, peak in zip((ITERATION_8, BATCH), pair)}
-    orca_lecture.notice_gains(peaks)
-    said = words(capsys.readouterr().out)
-    assert "are ours; the lecture does not print them" in said
-    assert "3.00 and 2.00 at 32 + 32 tokens and 1.00 and 1.00 at 256 + 256 tokens. Hypothesis:" in said
-    assert said.endswith("Not rounded, they give 50.0% and 0.8%.")
 
 
 # --- what is noticed: each condition from both sides --------------------------------------------------------------
@@ -240,11 +214,7 @@ def curves_of(last=(16, 0.5, 900, 0.75), slow=2.0, fast=5.0, fast_rate=6.0, one_
 
 def test_the_factor_is_of_throughputs_within_the_target(capsys):
     """5 / 2 = 2.5, whatever the rates are; nobody serves 0 so many times as much."""
-    said = said_by(capsys, orca_curves.notice_target, curves_of())
-    assert said == (
-        "Notice: within the target of 40.0 ms per token request 8 serves 2.00 requests/s and iteration 32 5.00, "
-        "2.5 times as much."
-    )
+    assert said_by(capsys, orca_curves.notice_target, curves_of()).endswith(" 5.00, 2.5 times as much.")
     said = said_by(capsys, orca_curves.notice_target, curves_of(slow=0))
     assert said.endswith("request 8 serves 0.00 requests/s and iteration 32 5.00.")
 
@@ -355,14 +325,6 @@ def test_trimmed_batches_against_every_iteration_one_by_one():
         assert orca_waste.batch_us(prompts, outputs, per_token) == expected
 
 
-def test_nothing_trimmed_is_the_batch_itself(recorded):
-    """Padded prompts and rows decoded to the end: the schedule's own time."""
-    first = Requests(*(column[:6] for column in recorded.requests))
-    longest, most = max(first.prompt_tokens), max(first.output_tokens)
-    whole_us = orca_request.schedule(first, 6, [0] * 6).finished_us[0]
-    assert orca_waste.batch_us([longest] * 6, [most] * 6) == pytest.approx(whole_us, rel=1e-12)
-
-
 def test_alone_or_among_its_like_a_request_wastes_nothing():
     requests = Requests([3, 5, 7], [1, 3, 2])
     waste = orca_waste.waste_of(requests, orca_request.schedule(requests, 1, [0, 0, 0]))
@@ -406,18 +368,6 @@ def test_a_latency_that_is_just_the_target_meets_it():
     ms = measure(MANY, alone, 1).p50_ms_per_token
     assert highest_within(MANY, alone, ms).rate_rps == pytest.approx(64 / 1280 ** 2**-14, rel=1e-9)
     assert highest_within(MANY, alone, ms * 0.999) == (0, 0, 0, 0)
-
-
-def test_the_lowest_rate_tried_is_one_in_20_seconds():
-    """One after the other: the second waits unless the first has ended. A first request of 19 s allows one in 19 s, that
-    is 0.0526 requests/s; one of 20.7 s would allow 0.0483, below the lowest rate that is tried."""
-    for output, found in ((870, True), (945, False)):
-        two = Workload(Requests([40, 40], [output, 1]), [0, 1])
-        unloaded_ms = measure(ONE, two, 0.01).p50_ms_per_token
-        best = highest_within(ONE, two, unloaded_ms * 1.000001)
-        seconds = 2 / at_once_rps(ONE, two.requests)
-        assert best.rate_rps == (pytest.approx(1 / seconds, rel=0.002) if found else 0)
-        assert 0.055 > 1 / seconds > 0.05 if found else 0.05 > 1 / seconds > 0.045
 
 
 def test_all_at_once_is_lockstep_and_no_maximum(capsys):

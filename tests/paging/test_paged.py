@@ -8,14 +8,13 @@ from collections import Counter, deque
 
 from common import BadInput, Requests
 import continuous
-import paged as door
 import pytest
 from files.costs import Costs
 from fixture import ROOT, script, shipped
+from paged import decisions, load_cases, recorded, verdict
 from paged_cases import random_case
 from paging import scheduler as paged
 from paging.clock import schedule, step_of
-from paging.replay import decisions, load_cases, recorded, verdict
 from paging.scheduler import UNLIMITED, Request, Scheduler
 
 VLLM = ROOT / "fixtures" / "vllm"
@@ -52,21 +51,15 @@ def replayed(tmp_path, cases):
 
 
 def test_replay_says_what_came_of_each_case(tmp_path):
-    """The small cases of both files, eight each."""
-    done = replayed(tmp_path, [*records()[:8], *records(FILES[1])[:8]])
+    """Small cases of both files, and one with lines but without a checksum."""
+    assert script("paged").stdout.endswith("24 cases, 0 differ\n"), "the recorded cases, if no file is named"
+    bare = records()[0]
+    del bare["expected"]["decisions_sha256"]
+    bare["requests"][0]["prefix_id"] = None
+    done = replayed(tmp_path, [*records()[:8], *records(FILES[1])[:7], bare])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count(" steps match\n") == 16 and done.stdout.endswith("16 cases, 0 differ\n")
     assert done.stdout.startswith("f1_tiny3: all 5 steps match\n") and "async_f1_tiny3: all 7 steps" in done.stdout
-
-
-@pytest.mark.parametrize("differ, status", [(0, 0), (2, 1)])
-def test_the_recorded_cases_are_replayed_if_no_file_is_named(monkeypatch, differ, status):
-    asked = []
-    monkeypatch.setattr(door, "replay", lambda *arguments: asked.append(arguments) or differ)
-    monkeypatch.setattr("sys.argv", ["paged.py"])
-    with pytest.raises(SystemExit) as end:
-        door.main()
-    assert (asked, end.value.code) == ([(FILES[0],)], status)
 
 
 def test_replay_shows_the_first_step_that_differs(tmp_path):
@@ -97,27 +90,6 @@ def test_replay_shows_the_first_step_that_differs(tmp_path):
     ]
 
 
-def test_replay_finds_the_log_of_an_asynchronous_case_by_the_name_without_async(tmp_path):
-    case = records(FILES[1])[0]
-    case["name"] = "f1_tiny3"
-    lines = case["expected"].pop("decisions")
-    case["expected"]["decisions_sha256"] = "0" * 64
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "f1_tiny3.log").write_text("the synchronous one\n")
-    (tmp_path / "logs" / "async_f1_tiny3.log").write_text("\n".join(lines) + "\n")
-    done = replayed(tmp_path, [case])
-    assert "differs from its checksum, but not from the steps recorded beside it" in done.stdout
-
-
-def test_replay_takes_lines_without_a_checksum_and_a_prefix_that_is_none(tmp_path):
-    case = records()[0]
-    del case["expected"]["decisions_sha256"]
-    case["requests"][0]["prefix_id"] = None
-    assert replayed(tmp_path, [case]).stdout.endswith("1 cases, 0 differ\n")
-    case["expected"]["decisions"][-1] += "0"
-    assert replayed(tmp_path, [case]).returncode == 1
-
-
 def changed(*where_and_value):
     """The first recorded case with one value replaced."""
     *where, key, value = where_and_value
@@ -144,9 +116,9 @@ def test_what_is_just_within_the_limits_of_a_case_is_taken(tmp_path):
     cases += [changed("config", key, limit)[0] for key in keys for limit in (1, 1_000_000_000)]
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     loaded = load_cases(tmp_path / "cases.json")
-    assert [loaded[0].requests, loaded[1].requests] == [([999_999], [1]), ([1], [999_999])]
+    assert [case.requests for case in loaded[:2]] == [([999_999], [1]), ([1], [999_999])]
     assert loaded[1].arrivals == [1_000_000] and loaded[2].prefixes == [[("a", 5)], [(7, 0)]]
-    assert [getattr(case, key) for case, key in zip(loaded[3:], (key for key in keys for _ in "12"))] == [1, 10**9] * 4
+    assert [case.config[key] for case, key in zip(loaded[3:], (key for key in keys for _ in "12"))] == [1, 10**9] * 4
     assert load_cases(FILES[1])[0].asynchronous and not loaded[0].asynchronous
 
 
@@ -170,53 +142,49 @@ def test_a_log_that_cannot_be_read_is_said_and_a_name_is_printed_in_ascii(tmp_pa
     case = load_cases(FILES[0])[0]._replace(name="caf\xe9")
     assert verdict(case, tmp_path) == (True, "caf\\xe9: all 5 steps match")
     (tmp_path / "caf\xe9.log").write_bytes(b"\xff")
-    same, says = verdict(case._replace(decisions=None, decisions_sha256="0" * 64), tmp_path)
+    wrong = case._replace(decisions_sha256="0" * 64)
+    assert verdict(wrong, tmp_path)[1] == "caf\\xe9: differs from its checksum, but not from the steps recorded beside it"
+    same, says = verdict(wrong._replace(decisions=None), tmp_path)
     assert not same and says.startswith("caf\\xe9: its log cannot be read: ")
+    assert not verdict(case._replace(decisions_sha256=None, decisions=["0"]), tmp_path)[0]
+
+
+FIRST = ("requests", 0)
+UNFIT = [
+    ("{", "not JSON"), ("[]", "expected a JSON list of recorded cases"), ("17", "expected a JSON list of recorded cases"),
+    ("[[]]", "list indices"), ('[{"name": "x"}]', "'config' is missing"), (changed("name", 7), "name: found 7"),
+    (changed("config", 7), "not iterable"), (changed("config", "kv_blocks", True), "kv_blocks: found true"),
+    *[(changed("config", key, value), f"{key}: expected 1 to 1,000,000,000, found {value}")
+      for key in ("max_num_seqs", "kv_blocks", "block_size", "max_num_batched_tokens") for value in (0, 1_000_000_001)],
+    *[(changed("config", key, 1), f"{key}: found 1")
+      for key in ("chunked_prefill", "reserve_full_prompt", "prefix_caching")],
+    (changed("config", "watermark", 0.01), 'this scheduler does not know "watermark"'),
+    (changed(*FIRST, "priority", 3), 'this scheduler does not know "priority"'),
+    (changed("requests", []), "expected requests of up to 1,000,000 tokens in all, found 0"),
+    (changed("requests", 3), "not iterable"), (changed(*FIRST, 5), "not iterable"),
+    *[(changed(*FIRST, key, value), f"{key}: expected {least} to 1,000,000, found {value}")
+      for key, least in (("prompt_tokens", 1), ("output_tokens", 1), ("arrival_step", 0)) for value in (least - 1, 1_000_001)],
+    (changed("requests", [lengths(999_999, 2)]), "of up to 1,000,000 tokens in all, found 1000001"),
+    (changed(*FIRST, "prompt_tokens", 2.5), "prompt_tokens: found 2.5"),
+    (changed(*FIRST, "prefix_id", [1]), "prefix_id: found [1]"),
+    (changed(*FIRST, "prefix_id", "a"), "'prefix_tokens' is missing"),
+    *[(changed("requests", [lengths(5, 1, prefix_id=1, prefix_tokens=n)]), f"prefix_tokens: expected 0 to 5, found {n}")
+      for n in (-1, 6)],
+    (changed("expected", {}), "'decisions_sha256' is missing"),
+    (changed("expected", "decisions_sha256", 9), "decisions_sha256: found 9"),
+    (changed("expected", "decisions", [1]), "decisions: expected a list of lines, found [1]"),
+    (changed("expected", "decisions", 1), "not iterable"),
+]
 
 
 def test_replay_of_a_file_it_cannot_use_is_one_line(tmp_path):
-    request = ("requests", 0)
-    for cases, says in [
-        ("{", "not JSON"),
-        ("[]", "expected a JSON list of recorded cases"),
-        ("17", "expected a JSON list of recorded cases"),
-        ("[[]]", "case 0: not as it is recorded"),
-        ('[{"name": "x"}]', "case 0: not as it is recorded: 'config' is missing"),
-        (changed("name", 7), "name: found 7"),
-        (changed("config", 7), "case 0: not as it is recorded"),
-        (changed("config", "block_size", 0), "block_size: expected 1 to 1,000,000,000, found 0"),
-        (changed("config", "kv_blocks", 1_000_000_001), "kv_blocks: expected 1 to 1,000,000,000, found 1000000001"),
-        (changed("config", "max_num_seqs", 0), "max_num_seqs: expected 1 to 1,000,000,000, found 0"),
-        (changed("config", "max_num_batched_tokens", 0), "max_num_batched_tokens: expected 1 to 1,000,000,000, found"),
-        (changed("config", "kv_blocks", True), "kv_blocks: found true"),
-        (changed("config", "chunked_prefill", 1), "chunked_prefill: found 1"),
-        (changed("config", "watermark", 0.01), 'this scheduler does not know "watermark"'),
-        (changed(*request, "priority", 3), 'this scheduler does not know "priority"'),
-        (changed("requests", []), "expected requests of up to 1,000,000 tokens in all, found 0"),
-        (changed("requests", 3), "case 0: not as it is recorded"),
-        (changed(*request, 5), "case 0: not as it is recorded"),
-        (changed(*request, "output_tokens", 0), "output_tokens: expected 1 to 1,000,000, found 0"),
-        (changed(*request, "output_tokens", 1_000_000_000), "output_tokens: expected 1 to 1,000,000, found 1000000000"),
-        (changed(*request, "prompt_tokens", 999_999), "expected requests of up to 1,000,000 tokens in all"),
-        (changed("requests", [lengths(999_999, 2)]), "of up to 1,000,000 tokens in all, found 1000001"),
-        (changed(*request, "prompt_tokens", 0), "prompt_tokens: expected 1 to 1,000,000, found 0"),
-        (changed(*request, "prompt_tokens", 2.5), "prompt_tokens: found 2.5"),
-        (changed(*request, "arrival_step", -1), "arrival_step: expected 0 to 1,000,000, found -1"),
-        (changed(*request, "arrival_step", 1_000_001), "arrival_step: expected 0 to 1,000,000, found 1000001"),
-        (changed(*request, "prefix_id", [1]), "prefix_id: found [1]"),
-        (changed(*request, "prefix_id", "a"), "'prefix_tokens' is missing"),
-        (changed("requests", [lengths(5, 1, prefix_id=1, prefix_tokens=6)]), "prefix_tokens: expected 0 to 5, found 6"),
-        (changed("requests", [lengths(5, 1, prefix_id=1, prefix_tokens=-1)]), "prefix_tokens: expected 0 to 5, found -"),
-        (changed("expected", {}), "'decisions_sha256' is missing"),
-        (changed("expected", "decisions_sha256", 9), "decisions_sha256: found 9"),
-        (changed("expected", "decisions", [1]), "decisions: expected a list of lines, found [1]"),
-        (changed("expected", "decisions", 1), "case 0: not as it is recorded"),
-    ]:
-        path = tmp_path / "cases.json"
+    path = tmp_path / "cases.json"
+    for cases, says in UNFIT:
         path.write_text(cases if isinstance(cases, str) else json.dumps(cases))
         with pytest.raises(BadInput, match=r"^[^\n]*$") as refusal:
             load_cases(path)
-        assert says in str(refusal.value), (says, str(refusal.value))
+        where = "" if isinstance(cases, str) and cases[:2] != "[[" else "case 0: not as it is recorded: "
+        assert where in str(refusal.value) and says in str(refusal.value), (says, str(refusal.value))
     done = replayed(tmp_path, "{")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "No such file" in script("paged", "--replay", tmp_path / "nothing.json").stderr
@@ -561,6 +529,8 @@ def test_everybody_ends_with_exactly_its_tokens():
         log = []
         result = schedule(requests, limit, arrivals, step_of(costs), **more, log=log)
         n = len(requests.output_tokens)
+        started = [result.admitted_us[i] for i in sorted(range(n), key=(arrivals or [0] * n).__getitem__)]
+        assert started == sorted(started), "whoever is preempted goes to the front, so nobody starves"
         assert sum(result.gaps_us.values()) == sum(requests.output_tokens) - n
         spans_us = sum(last - first for first, last in zip(result.first_token_us, result.finished_us))
         assert sum(gap * times for gap, times in result.gaps_us.items()) == spans_us
@@ -571,16 +541,6 @@ def test_everybody_ends_with_exactly_its_tokens():
         computed = sum(tokens for line in log for _, tokens in line.scheduled)
         assert computed == sum(most) + again - result.hit_tokens
         assert result.iterations == len(log) and all(a.end_us <= b.start_us for a, b in zip(log, log[1:]))
-
-
-def test_nobody_starves():
-    """Whoever is preempted goes to the front: requests start in the order of arrival, and each one ends."""
-    for seed in range(300):
-        requests, limit, arrivals, costs, more = random_case(seed)
-        result = schedule(requests, limit, arrivals, step_of(costs), **more)
-        order = sorted(range(len(result.issued_us)), key=(arrivals or [0] * len(result.issued_us)).__getitem__)
-        admitted = [result.admitted_us[i] for i in order]
-        assert admitted == sorted(admitted)
 
 
 def test_with_everything_unlimited_paged_is_continuous():
@@ -597,44 +557,37 @@ def test_with_everything_unlimited_paged_is_continuous():
 # --- what cannot fit ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "arguments, says",
-    [
-        ({"kv_blocks": 3}, "request 1 can never fit: it grows to 49 tokens, 4 blocks of 16, and the cache has 3"),
-        (
-            {"kv_blocks": 4, "chunked_prefill": False, "max_num_batched_tokens": 48},
-            "request 1 can never fit: without chunked prefill 49 tokens must fit into one step, and its budget is 48",
-        ),
-        (
-            {"chunked_prefill": False, "max_num_batched_tokens": 29},
-            "request 1 can never fit: without chunked prefill 30",
-        ),
-    ],
-)
-def test_what_can_never_fit_is_refused_before_the_run(arguments, says):
-    with pytest.raises(BadInput, match=says):
-        schedule(Requests([10, 30], [20, 20]), 2, **arguments)
+WHOLE = {"chunked_prefill": False}
+CANNOT, WITHOUT = "request 1 can never fit: ", "without chunked prefill "
 
 
-def test_whether_a_request_may_be_preempted_hangs_on_the_largest_that_run_together():
-    """5 blocks and 1 in a cache of 5: the first may have to be resumed with all its 79 tokens, wherever it stands."""
+@pytest.mark.parametrize("limit, arguments, says", [
+    (2, {"kv_blocks": 3}, CANNOT + "it grows to 49 tokens, 4 blocks of 16, and the cache has 3$"),
+    (2, {"kv_blocks": 4}, None),
+    (2, {**WHOLE, "max_num_batched_tokens": 29}, CANNOT + WITHOUT + "30"),
+    (2, {**WHOLE, "max_num_batched_tokens": 30}, None),
+    (2, {**WHOLE, "max_num_batched_tokens": 30, "kv_blocks": 6}, None),
+    (1, {**WHOLE, "max_num_batched_tokens": 30, "kv_blocks": 5}, None),
+    (2, {**WHOLE, "max_num_batched_tokens": 48, "kv_blocks": 5},
+     CANNOT + WITHOUT + "49 tokens must fit into one step, and its budget is 48$"),
+    (2, {**WHOLE, "max_num_batched_tokens": 49, "kv_blocks": 5}, None),
+])
+def test_what_can_never_fit_is_refused_before_the_run(limit, arguments, says):
+    """(10, 20) and (30, 20) grow to 29 and 49 tokens, 2 and 4 blocks. They run together in a cache of 6. In one of 5 the
+    larger may be preempted, if two may run, and come again with all its tokens."""
+    if says:
+        with pytest.raises(BadInput, match=says):
+            schedule(Requests([10, 30], [20, 20]), limit, **arguments)
+    else:
+        schedule(Requests([10, 30], [20, 20]), limit, **arguments)
+
+
+def test_the_largest_that_may_run_together_decide_wherever_they_stand():
+    """5 blocks and 1 in a cache of 5: the first may have to be resumed with all its 79 tokens."""
     for lengths in ([(40, 40), (10, 5), (10, 5)], [(10, 5), (10, 5), (40, 40)]):
-        with pytest.raises(BadInput, match="without chunked prefill 79 tokens"):
-            schedule(Requests(*zip(*lengths)), 2, kv_blocks=5, chunked_prefill=False, max_num_batched_tokens=50)
+        with pytest.raises(BadInput, match=WITHOUT + "79 tokens"):
+            schedule(Requests(*zip(*lengths)), 2, kv_blocks=5, **WHOLE, max_num_batched_tokens=50)
 
-
-def test_what_just_fits_is_not_refused():
-    """49 tokens in 4 blocks; a budget of 30 without chunking where nobody can be preempted. 2 and 4 blocks run together
-    in a cache of 6, and in one of 5 the larger may have to come again, with all its 49 tokens."""
-    together = {"chunked_prefill": False, "max_num_batched_tokens": 30}
-    assert schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=6, **together).preemptions == 0
-    assert schedule(Requests([10, 30], [20, 20]), 1, kv_blocks=5, **together).preemptions == 0
-    with pytest.raises(BadInput, match="prefill 49 tokens must fit into one step, and its budget is 48$"):
-        schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=5, chunked_prefill=False, max_num_batched_tokens=48)
-    schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=5, chunked_prefill=False, max_num_batched_tokens=49)
-    assert schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=4).preemptions > 0
-    whole = schedule(Requests([10, 30], [20, 20]), 2, chunked_prefill=False, max_num_batched_tokens=30)
-    assert whole.preemptions == 0
 
 
 def test_what_is_admitted_can_always_go_on():

@@ -5,15 +5,14 @@ import tracemalloc
 from collections import Counter
 
 from common import BadInput, Requests
-import continuous
 import pytest
 from files.costs import Costs
-from fixture import ROOT, shipped
+from fixture import ROOT
+from paged import load_cases
 from paged_cases import random_case
 from paging import scheduler as paged
 from paging import fast as paged_fast
 from paging import clock as paged_time
-from paging.replay import load_cases
 
 VLLM = ROOT / "fixtures" / "vllm"
 
@@ -71,14 +70,10 @@ def test_the_recorded_workloads(name):
     """The decisions of the lesson on them are those of vLLM (test_paged.py); here the twin's outcomes are the lesson's."""
     costs = Costs(prefill_us_per_token=0.3, step_us=7, context_us_per_token=0.01)
     for case in load_cases(VLLM / f"{name}.json"):
-        if case.prefix_caching or case.kv_blocks < 400:  # where memory decides
-            more = {
-                "kv_blocks": case.kv_blocks, "block_size": case.block_size, "chunked_prefill": case.chunked_prefill,
-                "max_num_batched_tokens": case.max_num_batched_tokens, "reserve_full_prompt": case.reserve_full_prompt,
-                "prefixes": case.prefixes if case.prefix_caching else None, "asynchronous": case.asynchronous,
-            }
-            arrivals = [7 * arrival for arrival in case.arrivals]
-            fast, plain = both(case.requests, case.max_num_seqs, arrivals, costs, more)
+        caching, limit = (case.config.pop(key) for key in ("prefix_caching", "max_num_seqs"))
+        if caching or case.config["kv_blocks"] < 400:  # where memory decides
+            more = {**case.config, "prefixes": case.prefixes if caching else None, "asynchronous": case.asynchronous}
+            fast, plain = both(case.requests, limit, [7 * arrival for arrival in case.arrivals], costs, more)
             assert fast == plain, case.name
 
 
@@ -131,17 +126,6 @@ def test_memory_does_not_grow_with_the_tokens():
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
-
-
-def test_with_everything_unlimited_the_twin_is_continuous():
-    for seed in range(300):
-        requests, limit, arrivals, costs, _ = random_case(seed)
-        costs = costs._replace(context_us_per_token=0)
-        assert paged_fast.schedule(requests, limit, arrivals, costs)[:5] == continuous.schedule(
-            requests, limit, arrivals, costs
-        ), f"seed {seed}"
-    for limit in (1, 16, 200):
-        assert paged_fast.schedule(shipped(), limit)[:5] == continuous.schedule(shipped(), limit)
 
 
 def test_what_can_never_fit_is_refused():

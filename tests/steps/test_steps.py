@@ -207,21 +207,6 @@ def test_the_scan_stops_at_the_first_miss():
     assert tune.largest_within(points, 10, tune.p99).concurrency == 1, "meeting the target exactly is meeting it"
 
 
-@pytest.mark.parametrize(
-    "flags, line, sentence",
-    [
-        (["--target-ttft-ms", 10], "target_ttft_ms=10 max_concurrency=0 throughput_at_target=0.00", "Infeasible"),
-        (["--up-to", 3], None, "No upper edge found up to 3"),
-        (["--target-ttft-ms", 1e6], None, "No upper edge found up to 100"),
-    ],
-)
-def test_no_lower_and_no_upper_edge_are_answers(tmp_path, flags, line, sentence):
-    done = script("tune", "--out", tmp_path, *flags)
-    assert sentence in words(done.stdout)
-    if line:
-        assert (tmp_path / "tune.txt").read_text() == line + "\n"
-
-
 def test_a_mean_above_the_p99_is_said_plainly(tmp_path):
     """Of 201 requests one has a prompt of 20,000,000 tokens: at N = 1 the p99 is 8.05 ms and the mean 4983; at N = 3
     two others are admitted with it, and the p99 misses too."""
@@ -284,39 +269,6 @@ def test_a_list_of_one_request_works_everywhere(tmp_path):
         "tune.txt": "target_ttft_ms=200 max_concurrency=1 throughput_at_target=111.11\n",
         "tune.csv": "concurrency,mean_ttft_ms,p99_ttft_ms,throughput_tps\n1,13.00,13.00,111.11\n",
     }
-
-
-def test_step_1_shows_every_batch(tmp_path):
-    """Seven batches of the shipped 100; with --batch-size 4 there are 25, of which eight are shown and 17
-    counted; with 3, 34, the last of one request."""
-    said = script("static", "--out", tmp_path).stdout
-    assert "    6         4        39                          790     0.1002\n" in said
-    assert "... and 17 more batches" in script("static", "--out", tmp_path, "--batch-size", 4).stdout
-    assert "... and 26 more batches" in script("static", "--out", tmp_path, "--batch-size", 3).stdout
-
-
-@pytest.mark.parametrize(
-    "name, flags, file, text",
-    [  # 100 slots hold all 100 requests: one batch, 1000 iterations, 20161 tokens in 100 x 1000 slots
-        ("static", ["--batch-size", 100], "static.txt", "total_steps=1000 throughput_tps=2076.41 slot_util=0.2016\n"),
-        (
-            "continuous",
-            ["--max-num-seqs", 100],
-            "continuous.txt",
-            "total_steps=1000 throughput_tps=2076.41 slot_util=0.2016\n",
-        ),
-        ("compare", ["--batch-size", 100], "compare.txt", "static_tps=2076.41 continuous_tps=2076.41 speedup=1.000\n"),
-        ("maxseqs", ["--max-num-seqs", 7], "maxseqs.txt", "max_num_seqs=7 peak_running=7\n"),
-        ("queueing", ["--max-num-seqs", 100, "--rps", 40], "queue.csv", "rps,avg_queue,p99_wait_ms\n40,"),
-    ],
-)
-def test_limits_are_the_callers(tmp_path, name, flags, file, text):
-    done = script(name, *flags, "--out", tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    written = (tmp_path / file).read_text()
-    assert written.startswith(text)
-    if file == "queue.csv":  # nobody waits for a slot: only for the iteration under way, its prefills included
-        assert float(written.split(",")[-1]) < 300
 
 
 def test_the_curve_goes_to_256_unless_told(tmp_path):
