@@ -15,7 +15,7 @@ import math
 import re
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from operator import add
 from typing import NamedTuple
 
@@ -68,17 +68,8 @@ def csv_header(text):
         return [], between
 
 
-def lines_of(text):
-    """The lines of a text, one after the other."""
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at + (1 << 18)) + 1 or len(text)
-        yield text[at:end].removesuffix("\n").split("\n")
-        at = end
-
-
 def csv_reader(text):
-    return csv.reader(chain.from_iterable(lines_of(text)), delimiter=csv_header(text)[1], strict=True)
+    return csv.reader(text.split("\n"), delimiter=csv_header(text)[1], strict=True)
 
 
 def csv_blocks(path, text, names):
@@ -218,24 +209,24 @@ def rows_of(source, place, blocks, measured=False):
         number = numbers.stop
         reasons = reasons_of(columns, source)
         if any(reasons):
-            numbers = leave_out(rows, reasons, columns, numbers)
+            out = [i for i, reason in enumerate(reasons) if reason]
+            rows.left_out.extend((len(rows.prompts) + i - before, reasons[i]) for before, i in enumerate(out))
+            kept = [not reason for reason in reasons]
+            columns = {field: list(compress(column, kept)) for field, column in columns.items()}
+            numbers = list(compress(numbers, kept))
         if numbers:
             add_columns(rows, lambda i, numbers=numbers: place(numbers[i]), columns, source, measured)
     return rows
 
 
 def reasons_of(columns, source):
-    """Why each row of a block is left out; "" where it is not."""
-    n = len(columns["prompt"])
-    parts = [columns.get(field) or [None] * n for field in ("prompt", "output", "error", "cache", "only")]
-    if any(part.count(None) < n for part in parts[2:]):
-        return [reason_of(source, *values) for values in zip(*parts)]
-    reasons = [""] * n
-    if not all(parts[0]) or not all(parts[1]):  # zeros are few
-        for i, (prompt, output) in enumerate(zip(*parts[:2])):
-            if not (prompt and output):
-                reasons[i] = reason_of(source, prompt, output, None, None, None)
-    return reasons
+    """Why each row of a block is left out; "" where it is not. [] if none is."""
+    nothing = [None] * len(columns["prompt"])
+    parts = [columns.get(field) or nothing for field in ("prompt", "output", "error", "cache", "only")]
+    if all(parts[0]) and all(parts[1]) and parts[2:] == [nothing] * 3:
+        return []
+    return ["" if prompt and output and error is cache is kind is None else
+            reason_of(source, prompt, output, error, cache, kind) for prompt, output, error, cache, kind in zip(*parts)]
 
 
 def reason_of(source, prompt, output, error, cache, kind):
@@ -249,19 +240,6 @@ def reason_of(source, prompt, output, error, cache, kind):
     if prompt == 0 and not source.least:
         return "promptless"
     return "failed" if output == 0 and source.silent_fails else ""
-
-
-def leave_out(rows, reasons, columns, numbers):
-    """Take rows out of a block, note them, and return the numbers of the others."""
-    before = len(rows.prompts)
-    for reason in reasons:
-        if reason:
-            rows.left_out.append((before, reason))
-        before += not reason
-    kept = [not reason for reason in reasons]
-    for field, column in columns.items():
-        columns[field] = list(compress(column, kept))
-    return list(compress(numbers, kept))
 
 
 def add_columns(rows, where, columns, source, measured):
@@ -288,13 +266,10 @@ def add_columns(rows, where, columns, source, measured):
         parts = (columns.get(field) or missing for field in ("end", "ttft", "gaps"))
         rows.latencies.extend(map(latency_of, sent, *parts))
     if source.hashes:
-        hashes = columns.get("hashes") or missing
-        rows.hashes.extend([()] * n if hashes.count(None) == n else
-                           (names_in(where, i, source, names) for i, names in enumerate(hashes)))
+        rows.hashes.extend(names_in(where, source, prompts, columns.get("hashes") or missing))
     rows.sessions.extend(columns.get("session") or ())
-    if any(cached := columns.get("cached") or missing) or rows.cached:
-        rows.cached.extend([0] * (len(rows.prompts) - n - len(rows.cached)))  # of the blocks before that had none
-        rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in cached)
+    if source.cached:
+        rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in columns.get("cached") or missing)
     if measured:
         rows.ttfts.extend(columns.get("ttft") or missing)
         rows.gaps.extend(columns.get("gaps") or columns.get("mean") or columns.get("latency") or missing)
@@ -326,23 +301,12 @@ def times_of(rows, where, source, values):
             return nanoseconds(rows, values)
     except (ValueError, OverflowError):  # no date; or 10**400, which no float can hold
         pass
-    return [None if value in (None, "") else time_of(rows, lambda: where(i), source, value)
-            for i, value in enumerate(values)]
-
-
-def time_of(rows, where, source, value):
-    """The same of one value. Raises BadInput where it is no time, or another sort of time than those before."""
-    form, dated = "date" if type(value) is str else "number", "date" in (*rows.forms, source.unit)
-    try:
-        if form == "date" and "number" not in rows.forms:
-            return nanoseconds(rows, [value])[0]
-        if is_number(value) and "date" not in rows.forms:
-            rows.forms.add(form)
-            return value
-    except ValueError:
-        pass
-    expected = "a date and time" if dated else "a time"
-    raise BadInput(f"{where()}: {source.arrival}: expected {expected}, found {shown(value)}")
+    if len(values) > 1:  # one of them is no time, or nothing, or another sort of time
+        return [times_of(rows, lambda _, i=i: where(i), source, [value])[0] for i, value in enumerate(values)]
+    if values[0] == "":
+        return [None]
+    expected = "a date and time" if "date" in (*rows.forms, source.unit) else "a time"
+    raise BadInput(f"{where(0)}: {source.arrival}: expected {expected}, found {shown(values[0])}")
 
 
 def nanoseconds(rows, cells):
@@ -384,10 +348,20 @@ def latency_of(start, end, ttft, gaps):
     return None
 
 
-def names_in(where, i, source, hashes):
-    """hash_ids: the names of the blocks that a prompt begins with. (The lab's own prefixes are looked at later.)"""
-    if hashes is None:
-        return ()
-    if source.block_tokens is not None and not (isinstance(hashes, list) and {int, str}.issuperset(map(type, hashes))):
-        raise BadInput(f"{where(i)}: {source.hashes}: expected a list of names, found {shown(hashes)}")
-    return hashes
+def names_in(where, source, prompts, given):
+    """For each prompt the names of the blocks that it begins with. In the lab's own records each has its tokens."""
+    if given.count(None) == len(given):
+        return [()] * len(given)
+    paired = source.block_tokens is None
+    expected = "[name, tokens], growing, up to prompt_tokens" if paired else "names"
+    found = [[] if names is None else names for names in given]
+    for i, (prompt, names) in enumerate(zip(prompts, found)):
+        try:
+            ends = [0, *(tokens for _, tokens in names)] if paired else [0]
+            known = isinstance(names, list) and {int}.issuperset(map(type, ends)) and \
+                {int, str}.issuperset(type(name[0] if paired else name) for name in names)
+        except (TypeError, ValueError):
+            known = False
+        if not known or ends != sorted(set(ends)) or ends[-1] > prompt:
+            raise BadInput(f"{where(i)}: {source.hashes}: expected a list of {expected}, found {shown(names)}")
+    return [tuple(map(tuple, names)) for names in found] if paired else found

@@ -239,8 +239,8 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
     gaps_s = lab_gaps(path, rows.times) if source.arrival == "gap" else None
     if gaps_s:
         rows = rows._replace(times=list(accumulate(gaps_s)))
-    hashed = any(rows.hashes) and source.block_tokens is not None
-    block_tokens = block_size(rows.prompts, rows.hashes) if hashed else None
+    hashed = any(rows.hashes)
+    block_tokens = block_size(rows.prompts, rows.hashes) if hashed and source.block_tokens is not None else None
     source, unit = settled(path, found, rows, block_tokens, time_unit, timed)
     times, closed, time_notes = ([], False, turns) if turns else played(source, rows, unit, limits, found.names)
     order = in_order(times) if times else range(len(rows.prompts))
@@ -251,12 +251,8 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
     silent = counted(outputs.count(0), "completed request")
     silent_notes = [f"{silent} without an output token, counted as one token"] if 0 in outputs else []
     requests = Requests(picked(rows.prompts, taken), [output or 1 for output in outputs] if 0 in outputs else outputs)
-    prefixes, prefix_notes = None, []
-    if hashed:
-        prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken)
-    elif rows.hashes.count(()) < len(rows.hashes):
-        prefixes = picked(lab_prefixes(path, rows), taken)
-    if rows.cached:
+    prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken) if hashed else (None, [])
+    if any(rows.cached):
         share = sum(picked(rows.cached, taken)) / sum(requests.prompt_tokens)
         prefix_notes.append(f"its server had {share:.0%} of the prompt tokens in its cache, and here all are computed")
     notes = (*left_out_words(left_out, source), *silent_notes, *time_notes, *prefix_notes)
@@ -275,25 +271,10 @@ def lab_gaps(path, gaps):
     return gaps
 
 
-def lab_prefixes(path, rows):
-    """The prefixes that the lab's own records name: they grow, and end within the prompt."""
-    prefixes = []
-    for position, (prompt, given) in enumerate(zip(rows.prompts, rows.hashes)):
-        try:
-            prefix = tuple((name, tokens) for name, tokens in given)
-            ends = [0, *(tokens for _, tokens in prefix)]
-            known = all(type(name) in (int, str) and type(tokens) is int for name, tokens in prefix)
-        except (TypeError, ValueError):
-            known = False
-        if not known or ends != sorted(set(ends)) or ends[-1] > prompt:
-            expected = "expected a list of [name, tokens], growing, up to prompt_tokens"
-            raise BadInput(f"{path}: record {position}: prefixes: {expected}, found {shown(given)}")
-        prefixes.append(prefix)
-    return prefixes
-
-
 def prefixes_of(source, rows, block_tokens, taken):
     """(prefixes or None, notes)."""
+    if source.block_tokens is None:
+        return picked(rows.hashes, taken), []
     if not block_tokens:
         return None, [f"{source.hashes} do not tell how many tokens are in a block: not used"]
     blocks = f"{source.hashes} name blocks of {block_tokens} tokens"
