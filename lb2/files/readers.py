@@ -159,7 +159,7 @@ def keys_in(record, before="", depth=5):
         yield from keys_in(value, f"{before}{key}.", depth - 1)
 
 
-def run_block(path, run, source, measured):
+def run_block(path, run, source, names, measured):
     """The only block of a benchmark's run, an object that holds a list per field, one entry a request."""
     if not isinstance(run, dict):
         raise BadInput(f"{path}: expected an object with {', '.join(source.sign)}, found {shown(run)}")
@@ -167,23 +167,13 @@ def run_block(path, run, source, measured):
     missing = [name for name in needed if not isinstance(run.get(name), list)]
     if missing:
         raise BadInput(f"{path}: no list {', '.join(missing)}: was it run with --save-detailed?")
-    n, columns = len(run[source.prompt]), {}
-    for field in FIELDS:
-        name = getattr(source, field)
-        if not name or field == "only":
-            continue
-        column = run.get(name) or [None] * n
-        if field in ("ttft", "gaps") and not measured and not is_column(column, n):
-            column = [None] * n  # they are not needed here
-        if not is_column(column, n) or not n:
-            raise BadInput(f"{path}: {source.prompt}, {source.output}, {name} must be lists of one length, "
+    n = len(run[source.prompt])
+    columns = {field: run.get(name) or [None] * n for field, name in names.items()}
+    for field, column in columns.items():
+        if not isinstance(column, list) or len(column) != n or not n:
+            raise BadInput(f"{path}: {source.prompt}, {source.output}, {names[field]} must be lists of one length, "
                            "one entry a request")
-        columns[field] = column
     return columns
-
-
-def is_column(value, n):
-    return isinstance(value, list) and len(value) == n
 
 
 def silent_failures(path, run, source):
@@ -235,7 +225,7 @@ def reason_of(source, prompt, output, error, cache, kind):
         return "failed"
     if cache is not None and str(cache).strip().lower() == "true":
         return "cached"
-    if kind is not None and kind != source.only[1]:
+    if kind is not None and kind != source.counts[0]:
         return "other"
     if prompt == 0 and not source.least:
         return "promptless"
