@@ -113,33 +113,29 @@ def recognised(path, text, columns=None):
 
     Several sources may have the same keys. They differ in the unit of their times, which `settled` tells.
     """
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     start = BLANK.match(text).end()
-    if text[start : start + 1] not in ("[", "{"):
-        names = csv_header(text)[0] if text[start : start + 1].isprintable() else []
-        sources = told_by(path, names, "CSV", columns)
-        if not sources:
-            names += re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE)
-            raise not_understood(path, text, names, "CSV", columns)
-        return Found(sources, set(names), [(path, text)])
-    records = json_records(path, text)
-    heads = list(islice(records, FIRST))
-    if not heads:
-        raise BadInput(f"{path}: the list of requests is empty")
-    runs, names = [records if isinstance(records, list) else chain(heads, records)], names_in(heads)
-    sources = told_by(path, names, "JSON", columns)
-    if "benchmarks" in names:
+    if text[start : start + 1] in ("[", "{"):
+        form, records = "JSON", json_records(path, text)
+        heads = list(islice(records, FIRST))
+        if not heads:
+            raise BadInput(f"{path}: the list of requests is empty")
+        runs, names = [records if isinstance(records, list) else chain(heads, records)], names_in(heads)
+    else:
+        form, heads, runs = "CSV", [], [text]
+        names = set(csv_header(text)[0]) if text[start : start + 1].isprintable() else set()
+    sources = told_by(path, names, form, columns)
+    if "benchmarks" in names and heads:
         runs = [run for record in runs[0] for run in guidellm_runs(path, record)]
         names = names_in([record for run in runs for record in run[:FIRST]])
         sources = [located(GUIDELLM, names)]
     elif not sources and len(heads) == 1 and names:  # {"data": [...]}
         for inside in heads[0].values():
             inner = names_in(inside[:FIRST]) if isinstance(inside, list) else set()
-            if told := told_by(path, inner, "JSON", columns):
+            if told := told_by(path, inner, form, columns):
                 sources, runs, names = told, [inside], inner
     if not sources:
-        raise not_understood(path, text, names, "JSON", columns)
+        raise not_understood(path, text, names, form, columns)
     runs = list(runs[0]) if sources[0].layout == "runs" else runs
     places = [path] if len(runs) == 1 else [f"{path}: run {number}" for number in range(1, len(runs) + 1)]
     return Found(sources, names, list(zip(places, runs)))
@@ -201,6 +197,7 @@ def not_understood(path, text, names, form, columns):
     if columns:
         unknown = unknown_names(columns, names)[0][:40]
         return BadInput(f"{path}: --columns: there is no {unknown} in it, but {listed(names) or 'no names'}")
+    names = names.union(re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE))  # YAML
     for forms, sign, words in NO_REQUESTS:
         if form in forms and has(names, sign):
             return BadInput(f"{path}: {words}")
