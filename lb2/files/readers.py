@@ -13,7 +13,7 @@ guessed. What is not as it should be is refused with BadInput.
 import csv
 import math
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import compress, islice
 from operator import add
@@ -24,10 +24,11 @@ from files.arrivals import is_number
 from files.inputs import BLANK, shown
 
 BLOCK = 256  # rows at a time. (More do not stay in the cache of a processor: 8,192 take half as long again.)
-DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII)
+DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?: ?UTC|Z|([+-]\d\d)(?::?(\d\d))?)?",
+                  re.ASCII)
 ZONE = re.compile(r"( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?$", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FINE = {"", "0", "200", "null", "none", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
         "[]"}  # what stands in a column of errors if there is none
 FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
@@ -159,12 +160,11 @@ def keys_in(record, before="", depth=5):
         yield from keys_in(value, f"{before}{key}.", depth - 1)
 
 
-def run_block(path, run, source, names, measured):
+def run_block(path, run, source, names):
     """The only block of a benchmark's run, an object that holds a list per field, one entry a request."""
     if not isinstance(run, dict):
         raise BadInput(f"{path}: expected an object with {', '.join(source.sign)}, found {shown(run)}")
-    needed = [source.prompt, source.output, *([source.ttft, source.gaps] if measured else [])]
-    missing = [name for name in needed if not isinstance(run.get(name), list)]
+    missing = [name for name in (source.prompt, source.output) if not isinstance(run.get(name), list)]
     if missing:
         raise BadInput(f"{path}: no list {', '.join(missing)}: was it run with --save-detailed?")
     n = len(run[source.prompt])
@@ -191,8 +191,8 @@ def silent_failures(path, run, source):
 # --- columns --------------------------------------------------------------------------------------
 
 
-def rows_of(source, place, blocks, measured=False):
-    """The Rows in blocks of a source; measured: with TTFTs and gaps between tokens. Raises BadInput."""
+def rows_of(source, place, blocks):
+    """The Rows in blocks of a source. Raises BadInput."""
     rows, number = Rows(*([] for _ in Rows._fields[:-1]), set()), 0
     for columns in blocks:
         numbers = range(number, number + len(columns["prompt"]))
@@ -205,7 +205,7 @@ def rows_of(source, place, blocks, measured=False):
             columns = {field: list(compress(column, kept)) for field, column in columns.items()}
             numbers = list(compress(numbers, kept))
         if numbers:
-            add_columns(rows, lambda i, numbers=numbers: place(numbers[i]), columns, source, measured)
+            add_columns(rows, lambda i, numbers=numbers: place(numbers[i]), columns, source)
     return rows
 
 
@@ -232,7 +232,7 @@ def reason_of(source, prompt, output, error, cache, kind):
     return "failed" if output == 0 and source.silent_fails else ""
 
 
-def add_columns(rows, where, columns, source, measured):
+def add_columns(rows, where, columns, source):
     """Put the columns of a block, in which no request failed, under the others."""
     n = len(columns["prompt"])
     missing = [None] * n
@@ -260,21 +260,19 @@ def add_columns(rows, where, columns, source, measured):
     rows.sessions.extend(columns.get("session") or ())
     if source.cached:
         rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in columns.get("cached") or missing)
-    if measured:
+    if source.ttft or source.gaps:
         rows.ttfts.extend(columns.get("ttft") or missing)
         rows.gaps.extend(columns.get("gaps") or columns.get("mean") or columns.get("latency") or missing)
 
 
 def counts(where, name, values, least=0):
     """Counts of tokens. 374.0 is one, too: so pandas writes a column in which a cell is empty."""
-    if set(map(type, values)) == {float}:
-        values = [int(value) if value.is_integer() else value for value in values]
-    if set(map(type, values)) != {int} or min(values) < least or max(values) > MOST:
+    if set(map(type, values)) != {int}:
         values = [int(value) if type(value) is float and value.is_integer() else value for value in values]
-        for i, value in enumerate(values):
-            if type(value) is not int or not least <= value <= MOST:
-                raise BadInput(f"{where(i)}: {name}: expected a whole number from {least} to {MOST:,}, "
-                               f"found {shown(value)}")
+    if set(map(type, values)) != {int} or min(values) < least or max(values) > MOST:
+        i = next(i for i, value in enumerate(values) if type(value) is not int or not least <= value <= MOST)
+        raise BadInput(f"{where(i)}: {name}: expected a whole number from {least} to {MOST:,}, found "
+                       f"{shown(values[i])}")
     return values
 
 
@@ -320,12 +318,8 @@ def date_ns(text):
     match = DATE.fullmatch(text)
     if not match:
         raise ValueError("another form")
-    day, time, fraction, zone = match.groups()
-    minutes = 0
-    if zone and zone[0] in "+-":
-        digits = zone[1:].replace(":", "")
-        minutes = int(f"{zone[0]}1") * (60 * int(digits[:2]) + int(digits[2:] or 0))
-    moment = datetime.fromisoformat(f"{day}T{time}") - timedelta(minutes=minutes)
+    day, time, fraction, hours, minutes = match.groups()
+    moment = datetime.fromisoformat(f"{day}T{time}{hours or '+00'}:{minutes or '00'}")
     return (moment - EPOCH) // timedelta(seconds=1) * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
 
 

@@ -78,8 +78,8 @@ def load_trace(path, first=None, time_unit=None, timed=True, columns=None):
     return traces[0] if number == 1 else joined(traces, number)
 
 
-def rows_in(where, source, run, measured=False):
-    """The Rows of a run of a source; measured: with TTFTs and gaps between tokens."""
+def rows_in(where, source, run):
+    """The Rows of a run of a source."""
     names = {field: name for field in FIELDS if (name := getattr(source, field))}
     cut = False
     if isinstance(run, str):
@@ -88,12 +88,12 @@ def rows_in(where, source, run, measured=False):
         run = run[:end] if cut else run
         place, blocks = partial(csv_place, where, run), csv_blocks(where, run, names)
     elif source.layout == "runs":
-        place, blocks = partial("{}: request {}".format, where), [run_block(where, run, source, names, measured)]
+        place, blocks = partial("{}: request {}".format, where), [run_block(where, run, source, names)]
         source = source._replace(silent_fails=silent_failures(where, run, source))
     else:
         place = partial("{}: record {}".format, where)
         blocks = record_blocks(place, run, names)
-    rows = rows_of(source, place, blocks, measured)
+    rows = rows_of(source, place, blocks)
     if cut:
         rows.left_out.append((len(rows.prompts), "unended"))
     if not rows.forms:
