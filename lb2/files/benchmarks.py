@@ -138,11 +138,12 @@ def is_list_of_times(values):
 
 def check_run(path, run, latencies_s, ttfts_s):
     """Refuse a run whose own figures say that its times are not what they should be."""
-    duration_s, limit, mean_ttft_ms = run.get("duration"), run.get("max_concurrency"), run.get("mean_ttft_ms")
-    if duration_s is not None and not (is_number(duration_s) and 0 < duration_s < MOST_S):
-        raise BadInput(f"{path}: duration: expected seconds, found {shown(duration_s)}")
-    if limit is not None and not (type(limit) is int and limit > 0):
-        raise BadInput(f"{path}: max_concurrency: expected a whole number of clients or null, found {shown(limit)}")
+    (limit, _, duration_s), mean_ttft_ms = limits_of(run), run.get("mean_ttft_ms")
+    if duration_s != run.get("duration") or (duration_s or 0) >= MOST_S:
+        raise BadInput(f"{path}: duration: expected seconds, found {shown(run['duration'])}")
+    if limit != run.get("max_concurrency"):
+        raise BadInput(f"{path}: max_concurrency: expected a whole number of clients or null, found "
+                       f"{shown(run['max_concurrency'])}")
     if duration_s is not None and max(latencies_s) > 1.01 * duration_s:
         took = f"a request took {max(latencies_s):.6g} s in a run of {duration_s:.6g} s"
         raise BadInput(f"{path}: {took}: are its times in milliseconds?")
