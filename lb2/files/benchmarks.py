@@ -63,7 +63,8 @@ def bench_of(path, name, found, run):
     """The Bench of one run."""
     rows = rows_in(path, found.sources[0], run)
     source, unit = settled(path, found, rows)
-    if rows.prompts and not any(rows.ttfts) and not source.clock:
+    gapless = any(output > 1 for output in rows.outputs) and rows.gaps.count(None) == len(rows.gaps)
+    if rows.prompts and not source.clock and (gapless or not any(rows.ttfts)):
         raise BadInput(f"{path}: there are no times of tokens in it ({source.name}): run the benchmark "
                        "with --streaming (aiperf) or --save-detailed (vLLM)")
     requests, silent = measured_requests(path, source, rows, UNITS[unit])
