@@ -21,6 +21,7 @@ from files.sources import left_out_words, recognised, rows_in, settled
 
 ROLE_CHUNK_S = 1e-3  # an empty chunk with the role comes before the first token, by some microseconds
 MOST_S = 1e9  # a duration. More is another unit
+ACCEPTED = ("spec_decode_acceptance_length", "accept_length")  # tokens that a step of speculative decoding brings
 
 
 class Bench(NamedTuple):
@@ -60,11 +61,12 @@ def load_benches(path, columns=None, means=False):
 
 def bench_of(path, name, found, run):
     """The Bench of one run."""
-    rows = rows_in(path, found.sources[0], run, measured=True)
+    rows = rows_in(path, found.sources[0], run)
     source, unit = settled(path, found, rows)
-    if rows.prompts and not any(rows.ttfts) and not source.clock:
+    gapless = any(output > 1 for output in rows.outputs) and rows.gaps.count(None) == len(rows.gaps)
+    if rows.prompts and not source.clock and (gapless or not any(rows.ttfts)):
         raise BadInput(f"{path}: there are no times of tokens in it ({source.name}): run the benchmark "
-                       "with --streaming")
+                       "with --streaming (aiperf) or --save-detailed (vLLM)")
     requests, silent = measured_requests(path, source, rows, UNITS[unit])
     if not requests:
         nothing = f"{path}: no request in it has an output token"
@@ -97,14 +99,10 @@ def bench_of(path, name, found, run):
         oddities.append(f"{lumped} of {counted(len(outputs), 'request')} have other than output - 1 gaps: "
                         "their tokens did not come one at a time.")
     failed = sum(why == "failed" for _, why in rows.left_out)
+    said = [run.get(key) for key in ACCEPTED] if isinstance(run, dict) else []
+    accepted = next((tokens for tokens in said if is_number(tokens) and tokens > 1), None)
     return Bench(name, prompts, outputs, starts_s, ttfts_s, itls_s, duration_s, clients, clients is not None, limit,
-                 failed, oddities, cached if any(cached) else None, accepted_in(run))
-
-
-def accepted_in(run):
-    """The tokens a step that a run with speculative decoding names; None: it names none."""
-    keys = ("spec_decode_acceptance_length", "accept_length") if isinstance(run, dict) else ()
-    return next((run[key] for key in keys if is_number(run.get(key)) and run[key] > 1), None)
+                 failed, oddities, cached if any(cached) else None, accepted)
 
 
 def measured_requests(path, source, rows, in_second):
@@ -118,7 +116,10 @@ def measured_requests(path, source, rows, in_second):
             continue
         where = f"{path}: the request of {prompt} and {output} tokens at position {len(requests) + silent}"
         if source.clock:
-            ttft, gaps = since(where, start, gaps)
+            if start is None or not isinstance(gaps, list) or not gaps or not all(map(is_number, gaps)):
+                raise BadInput(f"{where}: expected a start and the times at which its tokens came, found "
+                               f"{shown([start, gaps])}")
+            ttft, gaps = gaps[0] - start, [later - earlier for earlier, later in zip(gaps, gaps[1:])]
         gaps = [] if gaps is None and output == 1 else gaps
         unit = UNITS[source.latency_unit]
         if not source.gaps and is_list_of_times([ttft, gaps]):  # a mean, or the whole latency
@@ -132,25 +133,18 @@ def measured_requests(path, source, rows, in_second):
     return requests, silent
 
 
-def since(where, start, clock):
-    """(TTFT, gaps) of a request whose tokens came at these times."""
-    if start is None or not isinstance(clock, list) or not clock or not all(map(is_number, clock)):
-        found = shown([start, clock])
-        raise BadInput(f"{where}: expected a start and the times at which its tokens came, found {found}")
-    return clock[0] - start, [later - earlier for earlier, later in zip(clock, clock[1:])]
-
-
 def is_list_of_times(values):
     return isinstance(values, list) and all(is_number(value) and 0 <= value < MOST_S for value in values)
 
 
 def check_run(path, run, latencies_s, ttfts_s):
     """Refuse a run whose own figures say that its times are not what they should be."""
-    duration_s, limit, mean_ttft_ms = run.get("duration"), run.get("max_concurrency"), run.get("mean_ttft_ms")
-    if duration_s is not None and not (is_number(duration_s) and 0 < duration_s < MOST_S):
-        raise BadInput(f"{path}: duration: expected seconds, found {shown(duration_s)}")
-    if limit is not None and not (type(limit) is int and limit > 0):
-        raise BadInput(f"{path}: max_concurrency: expected a whole number of clients or null, found {shown(limit)}")
+    (limit, _, duration_s), mean_ttft_ms = limits_of(run), run.get("mean_ttft_ms")
+    if duration_s != run.get("duration") or (duration_s or 0) >= MOST_S:
+        raise BadInput(f"{path}: duration: expected seconds, found {shown(run['duration'])}")
+    if limit != run.get("max_concurrency"):
+        raise BadInput(f"{path}: max_concurrency: expected a whole number of clients or null, found "
+                       f"{shown(run['max_concurrency'])}")
     if duration_s is not None and max(latencies_s) > 1.01 * duration_s:
         took = f"a request took {max(latencies_s):.6g} s in a run of {duration_s:.6g} s"
         raise BadInput(f"{path}: {took}: are its times in milliseconds?")

@@ -60,13 +60,8 @@ def interpolated(points, x):
 
 # --- the --costs file -----------------------------------------------------------------------------
 
-REQUIRED = {  # key, in ms: field of Costs, in us
-    "prefill_ms_per_token": "prefill_us_per_token",
-    "step_ms": "step_us",
-    "step_ms_per_sequence": "step_us_per_sequence",
-    "overhead_ms": "overhead_us",
-}
-OPTIONAL = {"context_ms_per_token": "context_us_per_token", "hidden_ms": "hidden_us"}
+TIMES = {field.replace("_us", "_ms"): field for field in Costs._fields[:-1]}  # key, in ms: field of Costs, in us
+OPTIONAL = ("context_ms_per_token", "hidden_ms")  # zero where they are missing
 POINTS = "step_ms_at"  # 1:8.05,8:8.41,16:8.8 = ms of a step by sequences; step_ms is then the straight line near it
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "measured_sequences", "measured_prompt_tokens")
 SCHEDULERS = ("synchronous", "asynchronous")
@@ -99,9 +94,8 @@ def load_server(path):
 
 def parsed(path, text):
     """(Costs, Server) of the text of a --costs file. Raises BadInput."""
-    times, keys = REQUIRED | OPTIONAL, {*REQUIRED, *OPTIONAL, *LIMITS, *WORDS, POINTS, "scheduling"}
-    costs, server = {}, {}
-    seen = set()
+    keys = {*TIMES, *LIMITS, *WORDS, POINTS, "scheduling"}
+    costs, server, seen = {}, {}, set()
     for pair in text.split():
         key, _, value = pair.partition("=")
         if key in seen:
@@ -109,8 +103,8 @@ def parsed(path, text):
         if key not in keys:
             raise BadInput(f"{path}: expected key=value with {', '.join(sorted(keys))}, found {pair[:40]}")
         seen.add(key)
-        if key in times:
-            costs[times[key]] = microseconds(f"{path}: {key}", value)
+        if key in TIMES:
+            costs[TIMES[key]] = microseconds(f"{path}: {key}", value)
         elif key == POINTS:
             costs["step_points"] = points(f"{path}: {key}", value)
         elif key in LIMITS:
@@ -123,7 +117,7 @@ def parsed(path, text):
             server["asynchronous"] = value == "asynchronous"
         else:
             raise BadInput(f"{path}: scheduling: expected {' or '.join(SCHEDULERS)}, found {value[:40]}")
-    missing = [key for key in REQUIRED if key not in seen]
+    missing = [key for key in TIMES if key not in seen and key not in OPTIONAL]
     if missing:
         raise BadInput(f"{path}: {', '.join(missing)} is missing")
     if costs["step_us"] < 1:
@@ -149,8 +143,8 @@ def points(where, text):
 
 def costs_line(costs, server=Server()):
     """The text of a --costs file: six digits, and no key that says only what its absence says."""
-    fields = {key: in_ms(getattr(costs, field)) for key, field in REQUIRED.items()}
-    fields |= {key: in_ms(us) for key, field in OPTIONAL.items() if (us := getattr(costs, field))}
+    times = {key: getattr(costs, field) for key, field in TIMES.items()}
+    fields = {key: in_ms(us) for key, us in times.items() if us or key not in OPTIONAL}
     if costs.step_points:
         fields[POINTS] = ",".join(f"{sequences}:{in_ms(us)}" for sequences, us in costs.step_points)
     if server.asynchronous is not None:

@@ -13,9 +13,9 @@ guessed. What is not as it should be is refused with BadInput.
 import csv
 import math
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from operator import add
 from typing import NamedTuple
 
@@ -24,10 +24,11 @@ from files.arrivals import is_number
 from files.inputs import BLANK, shown
 
 BLOCK = 256  # rows at a time. (More do not stay in the cache of a processor: 8,192 take half as long again.)
-DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII)
+DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?: ?UTC|Z|([+-]\d\d)(?::?(\d\d))?)?",
+                  re.ASCII)
 ZONE = re.compile(r"( ?UTC|Z|[+-]\d\d(?::?\d\d)?)?$", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FINE = {"", "0", "200", "null", "none", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
         "[]"}  # what stands in a column of errors if there is none
 FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
@@ -68,17 +69,8 @@ def csv_header(text):
         return [], between
 
 
-def lines_of(text):
-    """The lines of a text, one after the other."""
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at + (1 << 18)) + 1 or len(text)
-        yield text[at:end].removesuffix("\n").split("\n")
-        at = end
-
-
 def csv_reader(text):
-    return csv.reader(chain.from_iterable(lines_of(text)), delimiter=csv_header(text)[1], strict=True)
+    return csv.reader(text.split("\n"), delimiter=csv_header(text)[1], strict=True)
 
 
 def csv_blocks(path, text, names):
@@ -168,31 +160,20 @@ def keys_in(record, before="", depth=5):
         yield from keys_in(value, f"{before}{key}.", depth - 1)
 
 
-def run_block(path, run, source, measured):
+def run_block(path, run, source, names):
     """The only block of a benchmark's run, an object that holds a list per field, one entry a request."""
     if not isinstance(run, dict):
         raise BadInput(f"{path}: expected an object with {', '.join(source.sign)}, found {shown(run)}")
-    needed = [source.prompt, source.output, *([source.ttft, source.gaps] if measured else [])]
-    missing = [name for name in needed if not isinstance(run.get(name), list)]
+    missing = [name for name in (source.prompt, source.output) if not isinstance(run.get(name), list)]
     if missing:
         raise BadInput(f"{path}: no list {', '.join(missing)}: was it run with --save-detailed?")
-    n, columns = len(run[source.prompt]), {}
-    for field in FIELDS:
-        name = getattr(source, field)
-        if not name or field == "only":
-            continue
-        column = run.get(name) or [None] * n
-        if field in ("ttft", "gaps") and not measured and not is_column(column, n):
-            column = [None] * n  # they are not needed here
-        if not is_column(column, n) or not n:
-            raise BadInput(f"{path}: {source.prompt}, {source.output}, {name} must be lists of one length, "
+    n = len(run[source.prompt])
+    columns = {field: run.get(name) or [None] * n for field, name in names.items()}
+    for field, column in columns.items():
+        if not isinstance(column, list) or len(column) != n or not n:
+            raise BadInput(f"{path}: {source.prompt}, {source.output}, {names[field]} must be lists of one length, "
                            "one entry a request")
-        columns[field] = column
     return columns
-
-
-def is_column(value, n):
-    return isinstance(value, list) and len(value) == n
 
 
 def silent_failures(path, run, source):
@@ -210,32 +191,32 @@ def silent_failures(path, run, source):
 # --- columns --------------------------------------------------------------------------------------
 
 
-def rows_of(source, place, blocks, measured=False):
-    """The Rows in blocks of a source; measured: with TTFTs and gaps between tokens. Raises BadInput."""
+def rows_of(source, place, blocks):
+    """The Rows in blocks of a source. Raises BadInput."""
     rows, number = Rows(*([] for _ in Rows._fields[:-1]), set()), 0
     for columns in blocks:
         numbers = range(number, number + len(columns["prompt"]))
         number = numbers.stop
         reasons = reasons_of(columns, source)
         if any(reasons):
-            numbers = leave_out(rows, reasons, columns, numbers)
+            out = [i for i, reason in enumerate(reasons) if reason]
+            rows.left_out.extend((len(rows.prompts) + i - before, reasons[i]) for before, i in enumerate(out))
+            kept = [not reason for reason in reasons]
+            columns = {field: list(compress(column, kept)) for field, column in columns.items()}
+            numbers = list(compress(numbers, kept))
         if numbers:
-            add_columns(rows, lambda i, numbers=numbers: place(numbers[i]), columns, source, measured)
+            add_columns(rows, lambda i, numbers=numbers: place(numbers[i]), columns, source)
     return rows
 
 
 def reasons_of(columns, source):
-    """Why each row of a block is left out; "" where it is not."""
-    n = len(columns["prompt"])
-    parts = [columns.get(field) or [None] * n for field in ("prompt", "output", "error", "cache", "only")]
-    if any(part.count(None) < n for part in parts[2:]):
-        return [reason_of(source, *values) for values in zip(*parts)]
-    reasons = [""] * n
-    if not all(parts[0]) or not all(parts[1]):  # zeros are few
-        for i, (prompt, output) in enumerate(zip(*parts[:2])):
-            if not (prompt and output):
-                reasons[i] = reason_of(source, prompt, output, None, None, None)
-    return reasons
+    """Why each row of a block is left out; "" where it is not. [] if none is."""
+    nothing = [None] * len(columns["prompt"])
+    parts = [columns.get(field) or nothing for field in ("prompt", "output", "error", "cache", "only")]
+    if all(parts[0]) and all(parts[1]) and parts[2:] == [nothing] * 3:
+        return []
+    return ["" if prompt and output and error is cache is kind is None else
+            reason_of(source, prompt, output, error, cache, kind) for prompt, output, error, cache, kind in zip(*parts)]
 
 
 def reason_of(source, prompt, output, error, cache, kind):
@@ -244,27 +225,14 @@ def reason_of(source, prompt, output, error, cache, kind):
         return "failed"
     if cache is not None and str(cache).strip().lower() == "true":
         return "cached"
-    if kind is not None and kind != source.only[1]:
+    if kind is not None and kind != source.counts[0]:
         return "other"
     if prompt == 0 and not source.least:
         return "promptless"
     return "failed" if output == 0 and source.silent_fails else ""
 
 
-def leave_out(rows, reasons, columns, numbers):
-    """Take rows out of a block, note them, and return the numbers of the others."""
-    before = len(rows.prompts)
-    for reason in reasons:
-        if reason:
-            rows.left_out.append((before, reason))
-        before += not reason
-    kept = [not reason for reason in reasons]
-    for field, column in columns.items():
-        columns[field] = list(compress(column, kept))
-    return list(compress(numbers, kept))
-
-
-def add_columns(rows, where, columns, source, measured):
+def add_columns(rows, where, columns, source):
     """Put the columns of a block, in which no request failed, under the others."""
     n = len(columns["prompt"])
     missing = [None] * n
@@ -288,28 +256,23 @@ def add_columns(rows, where, columns, source, measured):
         parts = (columns.get(field) or missing for field in ("end", "ttft", "gaps"))
         rows.latencies.extend(map(latency_of, sent, *parts))
     if source.hashes:
-        hashes = columns.get("hashes") or missing
-        rows.hashes.extend([()] * n if hashes.count(None) == n else
-                           (names_in(where, i, source, names) for i, names in enumerate(hashes)))
+        rows.hashes.extend(names_in(where, source, prompts, columns.get("hashes") or missing))
     rows.sessions.extend(columns.get("session") or ())
-    if any(cached := columns.get("cached") or missing) or rows.cached:
-        rows.cached.extend([0] * (len(rows.prompts) - n - len(rows.cached)))  # of the blocks before that had none
-        rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in cached)
-    if measured:
+    if source.cached:
+        rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in columns.get("cached") or missing)
+    if source.ttft or source.gaps:
         rows.ttfts.extend(columns.get("ttft") or missing)
         rows.gaps.extend(columns.get("gaps") or columns.get("mean") or columns.get("latency") or missing)
 
 
 def counts(where, name, values, least=0):
     """Counts of tokens. 374.0 is one, too: so pandas writes a column in which a cell is empty."""
-    if set(map(type, values)) == {float}:
-        values = [int(value) if value.is_integer() else value for value in values]
-    if set(map(type, values)) != {int} or min(values) < least or max(values) > MOST:
+    if set(map(type, values)) != {int}:
         values = [int(value) if type(value) is float and value.is_integer() else value for value in values]
-        for i, value in enumerate(values):
-            if type(value) is not int or not least <= value <= MOST:
-                raise BadInput(f"{where(i)}: {name}: expected a whole number from {least} to {MOST:,}, "
-                               f"found {shown(value)}")
+    if set(map(type, values)) != {int} or min(values) < least or max(values) > MOST:
+        i = next(i for i, value in enumerate(values) if type(value) is not int or not least <= value <= MOST)
+        raise BadInput(f"{where(i)}: {name}: expected a whole number from {least} to {MOST:,}, found "
+                       f"{shown(values[i])}")
     return values
 
 
@@ -326,23 +289,12 @@ def times_of(rows, where, source, values):
             return nanoseconds(rows, values)
     except (ValueError, OverflowError):  # no date; or 10**400, which no float can hold
         pass
-    return [None if value in (None, "") else time_of(rows, lambda: where(i), source, value)
-            for i, value in enumerate(values)]
-
-
-def time_of(rows, where, source, value):
-    """The same of one value. Raises BadInput where it is no time, or another sort of time than those before."""
-    form, dated = "date" if type(value) is str else "number", "date" in (*rows.forms, source.unit)
-    try:
-        if form == "date" and "number" not in rows.forms:
-            return nanoseconds(rows, [value])[0]
-        if is_number(value) and "date" not in rows.forms:
-            rows.forms.add(form)
-            return value
-    except ValueError:
-        pass
-    expected = "a date and time" if dated else "a time"
-    raise BadInput(f"{where()}: {source.arrival}: expected {expected}, found {shown(value)}")
+    if len(values) > 1:  # one of them is no time, or nothing, or another sort of time
+        return [times_of(rows, lambda _, i=i: where(i), source, [value])[0] for i, value in enumerate(values)]
+    if values[0] == "":
+        return [None]
+    expected = "a date and time" if "date" in (*rows.forms, source.unit) else "a time"
+    raise BadInput(f"{where(0)}: {source.arrival}: expected {expected}, found {shown(values[0])}")
 
 
 def nanoseconds(rows, cells):
@@ -366,12 +318,8 @@ def date_ns(text):
     match = DATE.fullmatch(text)
     if not match:
         raise ValueError("another form")
-    day, time, fraction, zone = match.groups()
-    minutes = 0
-    if zone and zone[0] in "+-":
-        digits = zone[1:].replace(":", "")
-        minutes = int(f"{zone[0]}1") * (60 * int(digits[:2]) + int(digits[2:] or 0))
-    moment = datetime.fromisoformat(f"{day}T{time}") - timedelta(minutes=minutes)
+    day, time, fraction, hours, minutes = match.groups()
+    moment = datetime.fromisoformat(f"{day}T{time}{hours or '+00'}:{minutes or '00'}")
     return (moment - EPOCH) // timedelta(seconds=1) * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
 
 
@@ -384,10 +332,20 @@ def latency_of(start, end, ttft, gaps):
     return None
 
 
-def names_in(where, i, source, hashes):
-    """hash_ids: the names of the blocks that a prompt begins with. (The lab's own prefixes are looked at later.)"""
-    if hashes is None:
-        return ()
-    if source.block_tokens is not None and not (isinstance(hashes, list) and {int, str}.issuperset(map(type, hashes))):
-        raise BadInput(f"{where(i)}: {source.hashes}: expected a list of names, found {shown(hashes)}")
-    return hashes
+def names_in(where, source, prompts, given):
+    """For each prompt the names of the blocks that it begins with. In the lab's own records each has its tokens."""
+    if given.count(None) == len(given):
+        return [()] * len(given)
+    paired = source.block_tokens is None
+    expected = "[name, tokens], growing, up to prompt_tokens" if paired else "names"
+    found = [[] if names is None else names for names in given]
+    for i, (prompt, names) in enumerate(zip(prompts, found)):
+        try:
+            ends = [0, *(tokens for _, tokens in names)] if paired else [0]
+            known = isinstance(names, list) and {int}.issuperset(map(type, ends)) and \
+                {int, str}.issuperset(type(name[0] if paired else name) for name in names)
+        except (TypeError, ValueError):
+            known = False
+        if not known or ends != sorted(set(ends)) or ends[-1] > prompt:
+            raise BadInput(f"{where(i)}: {source.hashes}: expected a list of {expected}, found {shown(names)}")
+    return [tuple(map(tuple, names)) for names in found] if paired else found

@@ -30,7 +30,8 @@ class Source(NamedTuple):
     error: str = ""  # not empty, or no success, in a request that failed
     silent_fails: bool = False  # a request without an output token failed
     cache: str = ""  # true: the gateway answered from its own cache
-    only: tuple = ()  # a column, the value in it of the rows that count, and what the others are
+    only: str = ""  # tells which rows count
+    counts: tuple = ()  # what it holds in them, and what the others are
     total: str = ""  # prompt and output together
     cached: str = ""  # tokens of the prompt that the server found in its cache
     sent: str = ""  # when a request was sent, if that may be later than when it was due
@@ -99,8 +100,8 @@ SOURCES = (
     Source("Langfuse", "rows", ("startTime", "usageDetails.input|usage.input|promptTokens|inputUsage"),
            "usageDetails.input|usage.input|promptTokens|inputUsage",
            "usageDetails.output|usage.output|completionTokens|outputUsage",
-           "startTime", "date", error="level", only=("type", "GENERATION", "observation", " that is no generation"),
-           other="observations"),
+           "startTime", "date", error="level", only="type",
+           counts=("GENERATION", "observation", " that is no generation"), other="observations"),
     Source("multi-round-qa", "rows", ("prompt_tokens", "generation_tokens", "launch_time"), "prompt_tokens",
            "generation_tokens", "launch_time", "s", session="user_id",
            other="of LMCache and vLLM's production-stack. Only the lengths are used"),
@@ -111,7 +112,7 @@ SOURCES = (
            other="the report (benchmarks[].requests.successful[]), or its requests as JSON lines"),
     Source("aiperf", "rows", ("metadata", "metrics"), "metrics.input_sequence_length.value",
            "metrics.output_sequence_length.value", "metadata.request_start_ns", "ns", error="error",
-           only=("metadata.benchmark_phase", "profiling", "request", " of the warm-up"),
+           only="metadata.benchmark_phase", counts=("profiling", "request", " of the warm-up"),
            end="metadata.request_end_ns", ttft="metrics.time_to_first_token.value",
            gaps="metrics.inter_chunk_latency.value", latency_unit="ms",
            other="profile_export.jsonl. TTFTs and gaps need --streaming"),

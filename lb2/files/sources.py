@@ -10,6 +10,7 @@ it becomes a request of one token. Both are counted and said.
 
 import re
 from collections import Counter
+from functools import partial
 from itertools import accumulate, chain, islice
 from operator import sub
 from typing import NamedTuple
@@ -77,23 +78,22 @@ def load_trace(path, first=None, time_unit=None, timed=True, columns=None):
     return traces[0] if number == 1 else joined(traces, number)
 
 
-def rows_in(where, source, run, measured=False):
-    """The Rows of a run of a source; measured: with TTFTs and gaps between tokens."""
+def rows_in(where, source, run):
+    """The Rows of a run of a source."""
     names = {field: name for field in FIELDS if (name := getattr(source, field))}
-    if source.only:
-        names["only"] = source.only[0]
-    cut = isinstance(run, str) and not run.endswith("\n") and "\n" in run.strip() and \
-        csv_header(run)[0][-1] in names.values()  # perhaps in the middle of a number
-    if source.layout == "runs":
-        place, blocks = lambda i: f"{where}: request {i}", [run_block(where, run, source, measured)]
+    cut = False
+    if isinstance(run, str):
+        end = run.rfind("\n") + 1
+        cut = 0 < end < len(run) and csv_header(run)[0][-1] in names.values()  # perhaps in the middle of a number
+        run = run[:end] if cut else run
+        place, blocks = partial(csv_place, where, run), csv_blocks(where, run, names)
+    elif source.layout == "runs":
+        place, blocks = partial("{}: request {}".format, where), [run_block(where, run, source, names)]
         source = source._replace(silent_fails=silent_failures(where, run, source))
-    elif not isinstance(run, str):
-        place = lambda i: f"{where}: record {i}"  # noqa: E731
-        blocks = record_blocks(place, run, names)
     else:
-        whole = run[: run.rfind("\n") + 1] if cut else run
-        place, blocks = lambda i: csv_place(where, whole, i), csv_blocks(where, whole, names)
-    rows = rows_of(source, place, blocks, measured)
+        place = partial("{}: record {}".format, where)
+        blocks = record_blocks(place, run, names)
+    rows = rows_of(source, place, blocks)
     if cut:
         rows.left_out.append((len(rows.prompts), "unended"))
     if not rows.forms:
@@ -113,35 +113,32 @@ def recognised(path, text, columns=None):
 
     Several sources may have the same keys. They differ in the unit of their times, which `settled` tells.
     """
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     start = BLANK.match(text).end()
-    if text[start : start + 1] not in ("[", "{"):
-        names = csv_header(text)[0] if text[start : start + 1].isprintable() else []
-        sources = told_by(path, names, "CSV", columns)
-        if not sources:
-            names += re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE)
-            raise not_understood(path, text, names, "CSV", columns)
-        return Found(sources, set(names), [(path, text)])
-    records = json_records(path, text)
-    heads = list(islice(records, FIRST))
-    if not heads:
-        raise BadInput(f"{path}: the list of requests is empty")
-    runs, names = [records if isinstance(records, list) else chain(heads, records)], names_in(heads)
-    sources = told_by(path, names, "JSON", columns)
-    if "benchmarks" in names:
+    if text[start : start + 1] in ("[", "{"):
+        form, records = "JSON", json_records(path, text)
+        heads = list(islice(records, FIRST))
+        if not heads:
+            raise BadInput(f"{path}: the list of requests is empty")
+        runs, names = [records if isinstance(records, list) else chain(heads, records)], names_in(heads)
+    else:
+        form, heads, runs = "CSV", [], [text]
+        names = set(csv_header(text)[0]) if text[start : start + 1].isprintable() else set()
+    sources = told_by(path, names, form, columns)
+    if "benchmarks" in names and heads:
         runs = [run for record in runs[0] for run in guidellm_runs(path, record)]
         names = names_in([record for run in runs for record in run[:FIRST]])
         sources = [located(GUIDELLM, names)]
     elif not sources and len(heads) == 1 and names:  # {"data": [...]}
         for inside in heads[0].values():
             inner = names_in(inside[:FIRST]) if isinstance(inside, list) else set()
-            if told := told_by(path, inner, "JSON", columns):
+            if told := told_by(path, inner, form, columns):
                 sources, runs, names = told, [inside], inner
     if not sources:
-        raise not_understood(path, text, names, "JSON", columns)
+        raise not_understood(path, text, names, form, columns)
     runs = list(runs[0]) if sources[0].layout == "runs" else runs
-    return Found(sources, names, placed(path, runs))
+    places = [path] if len(runs) == 1 else [f"{path}: run {number}" for number in range(1, len(runs) + 1)]
+    return Found(sources, names, list(zip(places, runs)))
 
 
 def names_in(records):
@@ -166,8 +163,7 @@ def told_by(path, names, form, columns):
 def unknown_names(columns, names):
     """The names in --columns that a file does not have. (An error may stand in few records.)"""
     source = named(columns)
-    return [name for field in FIELDS if field not in ("error", "only") and (name := getattr(source, field)) and
-            name not in names]
+    return [name for field in FIELDS if field != "error" and (name := getattr(source, field)) and name not in names]
 
 
 def has(names, sign):
@@ -187,20 +183,13 @@ def guidellm_runs(path, report):
     """The requests of each benchmark in guidellm's report. Those that did not succeed get an error."""
     runs = []
     try:
-        for benchmark in report["benchmarks"]:
+        for benchmark in report["benchmarks"] or [{}]:  # an empty list is none
             requests = benchmark["requests"]
             failed = [*(requests.get("errored") or []), *(requests.get("incomplete") or [])]
             runs.append([*requests["successful"], *({**record, "error": "failed"} for record in failed)])
     except (TypeError, KeyError, AttributeError):
         raise BadInput(f"{path}: expected benchmarks[].requests.successful[], as guidellm writes them") from None
-    if not runs:
-        raise BadInput(f"{path}: the list of benchmarks is empty")
     return runs
-
-
-def placed(path, runs):
-    """(what messages call it, a run) of each run in a file."""
-    return [(path if len(runs) == 1 else f"{path}: run {number}", run) for number, run in enumerate(runs, start=1)]
 
 
 def not_understood(path, text, names, form, columns):
@@ -208,6 +197,7 @@ def not_understood(path, text, names, form, columns):
     if columns:
         unknown = unknown_names(columns, names)[0][:40]
         return BadInput(f"{path}: --columns: there is no {unknown} in it, but {listed(names) or 'no names'}")
+    names = names.union(re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE))  # YAML
     for forms, sign, words in NO_REQUESTS:
         if form in forms and has(names, sign):
             return BadInput(f"{path}: {words}")
@@ -236,11 +226,14 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
     turns = turns_of(found.sources, rows)
     if turns:
         rows = rows._replace(times=[])
-    gaps_s = lab_gaps(path, rows.times) if source.arrival == "gap" else None
+    gaps_s = rows.times if source.arrival == "gap" else None
+    for at, gap in enumerate(gaps_s or ()):
+        if not 0 <= gap <= MOST:
+            raise BadInput(f"{path}: record {at}: gap: expected seconds from 0 to {MOST:,}, found {shown(gap)}")
     if gaps_s:
         rows = rows._replace(times=list(accumulate(gaps_s)))
-    hashed = any(rows.hashes) and source.block_tokens is not None
-    block_tokens = block_size(rows.prompts, rows.hashes) if hashed else None
+    hashed = any(rows.hashes)
+    block_tokens = block_size(rows.prompts, rows.hashes) if hashed and source.block_tokens is not None else None
     source, unit = settled(path, found, rows, block_tokens, time_unit, timed)
     times, closed, time_notes = ([], False, turns) if turns else played(source, rows, unit, limits, found.names)
     order = in_order(times) if times else range(len(rows.prompts))
@@ -251,12 +244,8 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
     silent = counted(outputs.count(0), "completed request")
     silent_notes = [f"{silent} without an output token, counted as one token"] if 0 in outputs else []
     requests = Requests(picked(rows.prompts, taken), [output or 1 for output in outputs] if 0 in outputs else outputs)
-    prefixes, prefix_notes = None, []
-    if hashed:
-        prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken)
-    elif rows.hashes.count(()) < len(rows.hashes):
-        prefixes = picked(lab_prefixes(path, rows), taken)
-    if rows.cached:
+    prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken) if hashed else (None, [])
+    if any(rows.cached):
         share = sum(picked(rows.cached, taken)) / sum(requests.prompt_tokens)
         prefix_notes.append(f"its server had {share:.0%} of the prompt tokens in its cache, and here all are computed")
     notes = (*left_out_words(left_out, source), *silent_notes, *time_notes, *prefix_notes)
@@ -267,33 +256,10 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
                  gaps_s and picked(gaps_s, taken), notes)
 
 
-def lab_gaps(path, gaps):
-    """The gaps of the lab's own records, in seconds."""
-    for position, gap in enumerate(gaps):
-        if not 0 <= gap <= MOST:
-            raise BadInput(f"{path}: record {position}: gap: expected seconds from 0 to {MOST:,}, found {shown(gap)}")
-    return gaps
-
-
-def lab_prefixes(path, rows):
-    """The prefixes that the lab's own records name: they grow, and end within the prompt."""
-    prefixes = []
-    for position, (prompt, given) in enumerate(zip(rows.prompts, rows.hashes)):
-        try:
-            prefix = tuple((name, tokens) for name, tokens in given)
-            ends = [0, *(tokens for _, tokens in prefix)]
-            known = all(type(name) in (int, str) and type(tokens) is int for name, tokens in prefix)
-        except (TypeError, ValueError):
-            known = False
-        if not known or ends != sorted(set(ends)) or ends[-1] > prompt:
-            expected = "expected a list of [name, tokens], growing, up to prompt_tokens"
-            raise BadInput(f"{path}: record {position}: prefixes: {expected}, found {shown(given)}")
-        prefixes.append(prefix)
-    return prefixes
-
-
 def prefixes_of(source, rows, block_tokens, taken):
     """(prefixes or None, notes)."""
+    if source.block_tokens is None:
+        return picked(rows.hashes, taken), []
     if not block_tokens:
         return None, [f"{source.hashes} do not tell how many tokens are in a block: not used"]
     blocks = f"{source.hashes} name blocks of {block_tokens} tokens"
@@ -323,7 +289,7 @@ REASONS = {
 def left_out_words(left_out, source):
     """[(rows before it, why), ...] in words."""
     reasons = Counter(why for _, why in left_out)
-    words = REASONS | {"other": source.only[2:]}
+    words = REASONS | {"other": source.counts[1:]}
     return [f"{counted(reasons[why], *words[why])} left out" for why in words if reasons[why]]
 
 
@@ -350,23 +316,19 @@ def settled(path, found, rows, block_tokens=None, time_unit=None, timed=True):
         source = told[0] if told else found.sources[-1]
     if "date" in rows.forms:
         return source, "date"
-    if source.unit == "date" and times and not epoch_unit(min(times), max(times)):
+    epoch = epoch_unit(min(times), max(times)) if times else None
+    if source.unit == "date" and times and not epoch:
         raise BadInput(f"{path}: {source.arrival}: expected a date and time, found {shown(times[0])}")
-    if not times or source.arrival in (LAB.arrival, "gap"):
-        return source, source.unit or "s"
-    epoch = epoch_unit(min(times), max(times))
     if len(found.sources) == 1 and source.unit not in ("", "date"):
-        return source, epoch if epoch not in (None, "s") and source.name else source.unit
+        return source, epoch if epoch in ("ms", "us", "ns") else source.unit
     units = {time_unit} if time_unit else {epoch} if epoch else {one.unit for one in told}
     if len(units) == 1:
         unit = units.pop()
         return next((one for one in told if one.unit == unit), source), unit
-    if len(set(times)) < 2:
-        return source, source.unit or "s"  # no unit changes anything
-    if timed:
+    if timed and len(set(times)) > 1:
         raise BadInput(f"{path}: {source.arrival}: nothing in the file settles its unit: say --time-unit ms or "
                        "--time-unit s")
-    return source, None
+    return source, None if len(set(times)) > 1 else source.unit or "s"  # at one moment, no unit changes anything
 
 
 def turns_of(sources, rows):
@@ -382,45 +344,34 @@ def turns_of(sources, rows):
 
 def played(source, rows, unit, limits, names):
     """(when requests are due, or [] if that cannot be played; is it a closed loop; notes)."""
-    latencies = rows.latencies or [None] * len(rows.prompts)
-    if not rows.times:
-        clients = closed_loop_clients([], latencies, *limits) if limits[0] else None
-        notes = [f"a closed loop of {counted(clients, 'client')}"] if clients else unused(names - {source.arrival})
-        return [], bool(clients), notes
-    if unit is None:
+    due, latencies, (limit, rate, _) = rows.times, rows.latencies or [None] * len(rows.prompts), limits
+    sent = due and (rows.sent or due)
+    if due and unit is None:
         return [], False, [f"{source.arrival}: nothing in the file tells its unit: not used"]
-    sent = rows.sent or rows.times
-    clients, notes = client_of(rows.times, sent, latencies, limits, UNITS[unit]) if rows.latencies else (None, [])
-    if clients:
-        loop = f"a closed loop of {counted(clients, 'client')}"
-        rate = limits[1] or ENDLESS_RPS
-        asked = f", too few for its rate of {rate:g} requests/s" if rate < ENDLESS_RPS else ""
-        return [], True, [f"{loop}{asked}, whose start times are the server's doing: not used"]
-    back = clocks_back(rows.times, unit) if rows.forms == {"date"} else []
-    if back:
-        hours = accumulate(i in back for i in range(len(sent)))
-        times = [time + hour * 3600 * UNITS[unit] for time, hour in zip(rows.times, hours)]
-        return times, False, [*notes, f"times step back by an hour before row {back[0]}, as clocks do in autumn: an "
-                              "hour is added from there on"]
-    return ([] if notes and notes[0].endswith("not used") else rows.times), False, notes
-
-
-def client_of(due, sent, latencies, limits, in_second):
-    """(clients of a closed loop or None, notes on what an open loop's client did to its arrivals)."""
-    limit, known = limits[0], [latency for latency in latencies if latency is not None]
-    clients = closed_loop_clients(sent, latencies, *limits)
+    clients = closed_loop_clients(sent, latencies, *limits) if due or limit else None
     late = max(map(sub, sent, due)) if sent is not due else 0
-    if late > AT_ONCE * max(known, default=0) and late > 0:
-        if clients and max(due) - min(due) <= AT_ONCE * (max(sent) - min(sent)):
-            return clients, []  # it asked for a rate that is as good as endless
-        return None, [f"some were sent up to {late / in_second:.1f} s after they were due: taken when they were due"]
-    if clients or not limit or len(known) < len(latencies):
-        return clients, []
-    if over_limit(sent, latencies, limit):
-        return None, [f"more than its client's limit of {limit} would have been under way: start times not used"]
-    if most_under_way(sent, latencies) >= limit:
-        return None, [f"the client's limit of {limit} was reached: some were sent later than they were due"]
-    return None, []
+    longest = max((latency for latency in latencies if latency is not None), default=0)
+    held = late > AT_ONCE * longest and late > 0
+    if clients and not (held and max(due) - min(due) > AT_ONCE * (max(sent) - min(sent))):  # else a rate was kept
+        asked = f", too few for its rate of {rate:g} requests/s" if due and rate and rate < ENDLESS_RPS else ""
+        ours = ", whose start times are the server's doing: not used" if due else ""
+        return [], True, [f"a closed loop of {counted(clients, 'client')}{asked}{ours}"]
+    if not due:
+        return [], False, unused(names - {source.arrival})
+    if held:
+        late_s = late / UNITS[unit]
+        return due, False, [f"some were sent up to {late_s:.1f} s after they were due: taken when they were due"]
+    if limit and None not in latencies and over_limit(sent, latencies, limit):
+        return [], False, [f"more than its client's limit of {limit} would have been under way: start times not used"]
+    if limit and None not in latencies and most_under_way(sent, latencies) >= limit:
+        return due, False, [f"the client's limit of {limit} was reached: some were sent later than they were due"]
+    back = clocks_back(due, unit) if rows.forms == {"date"} else []
+    if back:
+        hours = accumulate(i in back for i in range(len(due)))
+        times = [time + hour * 3600 * UNITS[unit] for time, hour in zip(due, hours)]
+        return times, False, [f"times step back by an hour before row {back[0]}, as clocks do in autumn: an hour is "
+                              "added from there on"]
+    return due, False, []
 
 
 def unused(names):

@@ -402,7 +402,7 @@ def changed(**fields):
     "record, says",
     [
         ([{"prompt_tokens": 5, "output_tokens": 7}], "it holds no times of tokens"),
-        (changed(itls="gone"), "no list itls: was it run with --save-detailed?"),
+        (changed(itls="gone"), "or --save-detailed (vLLM)"),
         (changed(itls=[[8.0, 8.0], [8.0, 8.0]]), "are its times in milliseconds?"),
         (changed(itls=[[0.0, 0.0], [0.0, 0.0]]), "no step can be told"),
         (changed(itls=[[], []], output_lens=[1, 1]), "nothing says how long a step takes"),

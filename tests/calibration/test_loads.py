@@ -330,7 +330,7 @@ def test_whatever_is_no_summary_is_read_as_detailed_results(tmp_path):
     load, = of_loads.load_summaries(write(path, detailed | {"max_concurrency": 1}))
     assert (load.name, load.prompt_tokens, load.clients, load.figures["mean_ttft_ms"]) == ("run", [7, 9], 1, 55)
     path.write_text(json.dumps(detailed) + json.dumps(RESULT))
-    with pytest.raises(BadInput, match="run 2: no list input_lens, output_lens, ttfts, itls: was it run with"):
+    with pytest.raises(BadInput, match="run 2: no list input_lens, output_lens: was it run with"):
         of_loads.load_summaries(path)
     for text, says in [("[]", "the list of requests is empty"), ("a,b\n", "not a request file"),
                        (json.dumps([ENTRY, {}]), "not a request file")]:

@@ -63,8 +63,8 @@ def test_other_benchmarks(tmp_path):
 
 
 @pytest.mark.parametrize("text, says", [
-    (measured(ttfts="gone"), "no list ttfts: was it run with --save-detailed?"),
-    (measured(itls="gone"), "no list itls: was it run with --save-detailed?"),
+    (measured(ttfts="gone"), "no times of tokens in it (vLLM): run the benchmark with --streaming (aiperf) or"),
+    (measured(itls="gone"), "no times of tokens in it (vLLM): run the benchmark with --streaming (aiperf) or"),
     (measured(ttfts=[0.1]), "must be lists of one length"),
     (measured(ttfts=[None, 0.1]), "expected a TTFT and a list of gaps between tokens, found [null, [0.01, 0.01]]"),
     (measured(itls=[[0.1, "x"], []]), "expected a TTFT and a list of gaps"),
