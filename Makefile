@@ -85,7 +85,7 @@ install: # the fixture goes along where the course has no requests. Nothing that
 	mkdir -p -- "$${DIR:?name a folder: make install DIR=/root/lb2}" || exit; \
 	for file do new="$$DIR/$${file##*/}"; if test -e "$$new" && ! cmp -s -- "$$file" "$$new"; \
 		then echo "$$new is there and differs: nothing was copied" >&2; exit 2; fi; done; \
-	cp -- "$$@" "$$DIR" && echo "The eight steps are in $$DIR: cd there, and run python3 static.py"
+	cp -f -- "$$@" "$$DIR" && echo "The eight steps are in $$DIR: cd there, and run python3 static.py"
 
 clean:
 	@cd -- "$${OUT:-lb2}" && rm -rf $(RESULTS) .lab.* my_pictures
