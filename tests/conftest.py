@@ -2,7 +2,10 @@
 
 import gc
 import os
+import shutil
 import signal
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,14 @@ def pytest_configure():
     gc.disable()  # the search for circles among the many numbers of the tests took a tenth of their time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in the background ignore it
     signal.signal(signal.SIGALRM, endless)  # a loop without end fails its test
+    # Hundreds of scripts start: what Python has compiled is kept until the end, elsewhere than in the project.
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+def pytest_unconfigure():
+    shutil.rmtree(sys.pycache_prefix or "", ignore_errors=True)
 
 
 def pytest_runtest_setup():
