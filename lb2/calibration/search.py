@@ -303,26 +303,28 @@ def chosen(loads, points, server, budgets, told_experts):
     starts = [closed_form(loads, points, share, server.max_num_seqs) for share in SHARES]
     best = min((searched(start, loads, plain, ROUGH_MOVE) for start in starts), key=attrgetter("squares"))
     for budget in budgets[1:]:
-        best = better(best, best.logs, best.way._replace(server=server._replace(max_num_batched_tokens=budget)), loads)
+        way = best.way._replace(server=server._replace(max_num_batched_tokens=budget))
+        if tried(best.logs, loads, way).errors != best.errors:  # else no step is as large as that
+            best = better(best, best.logs, way, loads)
     if len(points) > 1:
         best = better(best, best.logs, best.way._replace(shape="root"), loads, 0.0)
     terms, known = [], further_terms(loads, points, server)
     if told_experts and len(points) > 1:
         way = best.way._replace(shape="line", experts=told_experts)
-        best = better(best, grown(revived(best.logs), "experts", loads, way), way, loads, 0.0)
+        best = better(best, grown(movable(best.logs), "experts", loads, way), way, loads, 0.0)
         terms = [term for term in ("experts",) if term in best.logs]
     while best.squares > GOOD * GOOD * len(best.errors):
         more = best
         for term, ratio in known:
             way = best.way._replace(experts=ratio, shape="line") if ratio else best.way
             if term not in best.logs:
-                found = better(best, grown(revived(best.logs), term, loads, way), way, loads)
+                found = better(best, grown(movable(best.logs), term, loads, way), way, loads)
                 more = min(more, found, key=attrgetter("squares"))
         if more is best:
             break
         terms += [term for term in more.logs if term not in best.logs]
         best = more
-    return searched(revived(best.logs), loads, best.way, LAST_MOVE), terms
+    return searched(movable(best.logs), loads, best.way, LAST_MOVE), terms
 
 
 def better(best, logs, way, loads, share=LOWER):
@@ -330,7 +332,7 @@ def better(best, logs, way, loads, share=LOWER):
 
     share: 0 for what adds no constant, or what the user says of the server.
     """
-    found = searched(revived(logs), loads, way, ROUGH_MOVE)
+    found = searched(movable(logs), loads, way, ROUGH_MOVE)
     least = SURELY if share else 0.0
     return found if found.squares < min((1 - share) * best.squares, best.squares - least) else best
 
@@ -348,7 +350,7 @@ def further_terms(loads, points, server):
     return found
 
 
-def revived(logs):
+def movable(logs):
     """Logs in which nothing is so small that moving it would change nothing."""
     points = sorted(term for term in logs if not isinstance(term, str))
     least = logs[points[0]] + log(FREE)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from calibration.doubts import doubts
-from calibration.gaps import calibrated
+from test_measured import calibration
 from files.benchmarks import load_benches
 from files.costs import load_costs, load_server
 from fixture import ROOT, script, words
@@ -95,5 +95,4 @@ def test_lengths_that_a_summary_does_not_hold(tmp_path):
 @pytest.mark.parametrize("name", ["async_c01", "async_c04", "async_open5", "sync_c16", "roofline_c16",
                                   "roofline_open4"])
 def test_nothing_is_doubted_on_a_server_that_is_what_it_seems(name):
-    benches = load_benches(CLOCKED / f"{name}.json.gz")
-    assert doubts(benches, calibrated(benches)) == []
+    assert doubts(load_benches(CLOCKED / f"{name}.json.gz"), calibration(name)) == []

@@ -176,9 +176,9 @@ def test_errors_are_counted_in_units_of_what_a_prediction_may_miss():
 
 def test_what_is_too_small_to_move_is_a_twentieth_of_the_first_step_again():
     small = logs_of(p2=5000, p4=1, prefill=60, overhead=1)
-    assert search.revived(small) == pytest.approx(logs_of(p2=5000, p4=250, prefill=60, overhead=250))
+    assert search.movable(small) == pytest.approx(logs_of(p2=5000, p4=250, prefill=60, overhead=250))
     large = logs_of(p2=5000, p4=300, prefill=1, overhead=251)
-    assert search.revived(large) == large
+    assert search.movable(large) == large
 
 
 def test_a_further_term_starts_with_three_tenths():
@@ -251,12 +251,12 @@ def test_the_budget_is_told():
 
 
 def test_a_short_memory_is_told():
-    """6,000 tokens let some 15 of 200 requests run, where 64 sequences might; the others wait."""
+    """6,000 tokens let some 15 of 80 requests run, where 64 sequences might; the others wait."""
     true, costs = SERVER._replace(kv_tokens=6_000), Costs(60, 8_000, 200, 3_000)
-    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 200), 200, (200, 400), (50, 150)) for rps in (2, 30)]
-    found = search.fitted(loads, SERVER)
+    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 80), 80, (200, 400), (50, 150)) for rps in (2, 30)]
+    found = search.fitted(loads, SERVER._replace(asynchronous=True))
     assert "memory" in found.terms and found.way.server.kv_tokens == pytest.approx(6_000, rel=0.1)
-    told = search.fitted(loads, true)
+    told = search.fitted(loads, true._replace(asynchronous=True))
     assert "memory" not in told.terms and told.way.server.kv_tokens == 6_000
 
 
