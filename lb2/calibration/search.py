@@ -15,7 +15,7 @@ mixture. Each sequence of a step takes k of its E experts, and S of them read E 
 It ignores gaps between tokens (ITL): clients count chunks of text for tokens.
 """
 
-from math import exp, fsum, log
+from math import exp, fsum, inf, log
 from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
@@ -234,12 +234,16 @@ def errors_of(load, figures):
             for name, measured in load.figures.items() if name in TOLERANCE and name in figures]
 
 
-def tried(logs, loads, way):
-    """The Search that stands at these logs."""
+def tried(logs, loads, way, most=inf):
+    """The Search that stands at these logs. Where its squares exceed `most`, the other loads are not simulated."""
     if "memory" in logs:
         logs = logs | {"memory": max(logs["memory"], log(least_memory(loads)))}
     costs, server = costs_of(logs, way), server_of(logs, way)
-    errors = [error for load in loads for error in errors_of(load, predicted_figures(load, costs, server))]
+    errors = []
+    for load in loads:
+        errors += errors_of(load, predicted_figures(load, costs, server))
+        if fsum(map(loss, errors)) > most:
+            break
     return Search(logs, errors, fsum(map(loss, errors)), way)
 
 
@@ -265,7 +269,7 @@ def swept(best, move, loads):
     """The best Search after each term was moved up or down."""
     for term in best.logs:
         for by in (move, -move):
-            found = tried(best.logs | {term: best.logs[term] + by}, loads, best.way)
+            found = tried(best.logs | {term: best.logs[term] + by}, loads, best.way, best.squares)
             if found.squares < best.squares:
                 best = found
                 break
@@ -286,7 +290,7 @@ def newton(best, move, loads):
         step = solved(damped, right)
         if step:
             logs = {term: best.logs[term] + max(-1.0, min(1.0, by)) for term, by in zip(terms, step)}
-            found = tried(logs, loads, best.way)
+            found = tried(logs, loads, best.way, best.squares)
             if found.squares < best.squares:
                 return found
     return best
