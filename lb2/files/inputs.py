@@ -95,6 +95,14 @@ def json_records(path, text):
     start = BLANK.match(text).end()
     if text[start : start + 1] != "[":
         return values_of(path, text, start, ())
+    end = text.find("}", start)
+    try:
+        if text.count('"', start, end) == 2 * text.count(":", start, end):  # only numbers: all quotes are around keys
+            records = json.loads(text)
+            if set(map(type, records)) == {dict} and text.count('"') == 2 * sum(map(len, records)):
+                return records  # no key stood twice, and that is told faster than by record_of
+    except (ValueError, RecursionError):
+        pass  # is found once more, and named
     try:
         return parse_json(path, text)
     except BadInput:

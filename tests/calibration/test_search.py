@@ -251,9 +251,9 @@ def test_the_budget_is_told():
 
 
 def test_a_short_memory_is_told():
-    """6,000 tokens let some 15 of 80 requests run, where 64 sequences might; the others wait."""
+    """6,000 tokens let some 15 of 200 requests run, where 64 sequences might; the others wait."""
     true, costs = SERVER._replace(kv_tokens=6_000), Costs(60, 8_000, 200, 3_000)
-    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 80), 80, (200, 400), (50, 150)) for rps in (2, 30)]
+    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 200), 200, (200, 400), (50, 150)) for rps in (2, 30)]
     found = search.fitted(loads, SERVER._replace(asynchronous=True))
     assert "memory" in found.terms and found.way.server.kv_tokens == pytest.approx(6_000, rel=0.1)
     told = search.fitted(loads, true._replace(asynchronous=True))

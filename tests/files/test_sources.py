@@ -666,7 +666,7 @@ def seconds_of(work):
     return min(tries)
 
 
-def test_a_csv_file_becomes_no_slower_by_half_and_takes_300_bytes_a_request(tmp_path):
+def test_csv_takes_at_most_3_3_times_as_long_as_splitting_it_and_300_bytes_a_request(tmp_path):
     path, n = tmp_path / "trace.csv", 60_000
     counts = [(i % 1999 + 1, i % 997) for i in range(n)]
     rows = (f"{3 * i}.0,ChatGPT,{p},{o},{p + o},Conversation log\n" for i, (p, o) in enumerate(counts))
@@ -678,7 +678,7 @@ def test_a_csv_file_becomes_no_slower_by_half_and_takes_300_bytes_a_request(tmp_
             next(rows)
             return [float(row[0]) for row in rows]
 
-    assert seconds_of(lambda: load_trace(path)) <= 5 * seconds_of(split)  # 3.0 on an idle machine
+    assert seconds_of(lambda: load_trace(path)) <= 3.3 * seconds_of(split)
     tracemalloc.start()
     load_trace(path)
     _, most = tracemalloc.get_traced_memory()
@@ -689,7 +689,7 @@ def test_a_csv_file_becomes_no_slower_by_half_and_takes_300_bytes_a_request(tmp_
 def test_a_plain_list_takes_at_most_2_5_times_as_long_as_its_json(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([{"prompt_tokens": i % 1999 + 1, "output_tokens": i % 997 + 1} for i in range(60_000)]))
-    assert seconds_of(lambda: load_trace(path)) <= 4 * seconds_of(lambda: json.loads(path.read_text()))
+    assert seconds_of(lambda: load_trace(path)) <= 2.5 * seconds_of(lambda: json.loads(path.read_text()))
 
 
 def test_cached_tokens_that_only_later_blocks_have(tmp_path):
