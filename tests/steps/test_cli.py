@@ -299,11 +299,17 @@ def test_a_step_that_fails_stops_make(tmp_path):
     assert set(files(tmp_path / "out")) == {*RESULTS} - {"cost.txt", "tune.txt", "tune.csv"}
 
 
-def test_requests_from_a_pipe(tmp_path):
-    pipe = tmp_path / "requests.json"
-    fed(pipe, json.dumps([GOOD] * 3))
-    done = script("static", "--requests", pipe, "--out", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (0, "") and list(files(tmp_path / "out")) == ["static.txt"]
+@pytest.mark.parametrize("name, options, writes", [
+    ("static", [], ["static.txt"]), ("plan", ["--up-to", "1", "--processes", "1"], ["plan.csv", "plan.svg", "plan.txt"]),
+    ("pictures", ["--only", "slots.svg", "orca_curves.svg"], ["orca_curves.svg", "slots.svg"])])
+def test_requests_and_costs_from_pipes(tmp_path, name, options, writes):
+    """Each can be read once only, and the last two scripts need the requests twice."""
+    fed(tmp_path / "requests", json.dumps([{**GOOD, "gap": 1.0}] * 20))
+    fed(tmp_path / "costs", PLAIN)
+    command = [sys.executable, LAB / f"{name}.py", "--requests", tmp_path / "requests", "--costs", tmp_path / "costs",
+               "--out", tmp_path / "out", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "") and sorted(files(tmp_path / "out")) == writes
 
 
 def test_a_script_that_reads_its_files_twice_takes_pipes(tmp_path):
