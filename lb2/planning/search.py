@@ -179,7 +179,9 @@ class Found(NamedTuple):
     def answer(self, slower=False):
         """The same in no more digits than are known."""
         load = self.carries(slower)
-        return load and (max(not slower, math.floor(load)) or None if self.setup.closed_to else rounded_down(load))
+        if not load or not self.setup.closed_to:
+            return load and rounded_down(load)
+        return max(0 if slower else 1, math.floor(load)) or None
 
     @property
     def decides(self):

@@ -190,8 +190,9 @@ def servers_answer(plan):
         price = (asked.price or 0) * servers
         cost = price and f" They cost {digits(price)} an hour, a million output tokens " \
             f"{digits(million(problem, asked.rps, price))}."
+        apart = ", so a burst that is too much for one is spread over all" if plan.found.open.state == "none" else ""
         yield f"Servers: {servers:,}{spare}, {wanted}, each with {named(plan, plan.found.open.setup)}; requests are " \
-              f"dealt in turn. If they are 10 % slower: {less}.{cost or ''}"
+              f"dealt in turn{apart}. If they are 10 % slower: {less}.{cost or ''}"
     elif asked.rps:
         yield f"Servers: no number is accepted {wanted}."
     if plan.found.hours:

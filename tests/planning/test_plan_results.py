@@ -105,6 +105,8 @@ def test_servers_hours_and_a_burst_in_pairs_and_words():
                   "Hour by hour, 2 to 3 servers: 5 server-hours in 2 hours. A fixed number takes 6", "at most 17 %.",
                   "the targets do not hold: p99 TTFT 250 ms.", "The queue is not gone 3000 s after it."):
         assert words in said
+    bursty = " ".join(sentences(plan(MORE._replace(open=NONE), asked=asked)))
+    assert "spread over all" in bursty and "spread over all" not in said, "one server carries no load, and several do"
     single = MORE._replace(burst=Burst(7.0, AT._replace(tpot_ms=None), 2.0))
     assert "its requests the targets hold. The queue is gone 2 s after it." in \
         " ".join(sentences(plan(single, Targets(99, INF, 50), asked=asked)))

@@ -206,6 +206,7 @@ def test_states_of_an_answer():
     assert (closed.answer(), closed.answer(slower=True)) == (10, 9)
     few = found(1, setup=ONE._replace(closed_to=99), slower=None)
     assert few._replace(replays=[edge(1)] * 19 + [edge(9)]).answer() == 1, "less than one client is one"
+    assert repr(few._replace(replays=[edge(1)] * 19 + [edge(9)]).answer()) == "1", "a number, and not True"
 
 
 def test_accepted_loads_are_met_by_fresh_traffic():
