@@ -189,6 +189,8 @@ def test_a_closed_loop_that_nothing_says_needs_ten_requests_and_three_a_client(c
 
 def test_the_corners_of_a_closed_loop():
     assert closed_loop_clients([0.0] * 4, [1.0] * 4, 2, INF, None) is None, "all at once, and nobody waited"
+    assert closed_loop_clients([0.0, 0.5], [10.0] * 2, 4, INF, None) == 2, "sent within a tenth of a latency: clients"
+    assert closed_loop_clients([0.0, 5.0], [10.0] * 2, 4, INF, None) is None
     assert closed_loop_clients([0.0, 1.0, 2.0], [1.0] * 3, 1, INF, None) == 1
     assert closed_loop_clients([0.0, 1.0, 2.0], [1.0, None, 1.0], 1, INF, 3.0) == 1, "a latency is not known"
     assert closed_loop_clients([0.0, 1.0, 2.0], [1.0, None, 1.0], 1, INF, 4.5) is None

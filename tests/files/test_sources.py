@@ -306,7 +306,7 @@ def test_the_labs_own_prefixes(tmp_path):
 @pytest.mark.parametrize("prompts, counts, size", [
     ([1000, 450], [2, 1], 512), ([1000, 700], [1, 1], 512), ([777, 638], [7, 5], 128), ([640, 640], [10, 10], 64),
     ([5, 6], [1, 1], None), ([100], [3], None), ([3000, 2951], [30, 30], 100), ([3000, 100], [2, 30], None),
-    ([2100, 2050], [20, 20], 106),
+    ([2100, 2050], [20, 20], 106), ([48, 16], [3, 1], 16),
 ])
 def test_the_size_of_a_block_is_the_one_that_fits(prompts, counts, size):
     """1000 tokens in 2 blocks: 500 to 999 in each. 2100 and 2050 in 20: 105 to 107, and 106 is the roundest."""
