@@ -34,8 +34,7 @@ from pathlib import Path
 
 from common import BadInput, count, run, save, say
 from running.options import add_columns, options, parser_of
-from files.costs import Server, costs_line, parsed
-from calibration.gaps import BUDGET
+from files.costs import BUDGET, Server, costs_line, parsed
 from calibration.loads import load_of_point
 from calibration.search import ratio
 from calibration.ways import found_in, found_in_logs
@@ -66,13 +65,14 @@ def main():
     args = options(parser())
     if not args.benches and not args.point:
         raise BadInput("give results of a benchmark, or --point two times or more")
-    told = Server(None, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)
+    told = Server(max_num_seqs=args.max_num_seqs, kv_tokens=args.kv_tokens,
+                  max_num_batched_tokens=args.max_num_batched_tokens)
     refuse_twins(args.benches)
     points = list(map(load_of_point, args.point))
     lengths = args.lengths and load_trace(args.lengths, timed=False).requests
     found = (found_in_logs(args.benches, args.columns, told, points) if args.columns else
              found_in(args.benches, told, points, lengths, args.experts))
-    text = costs_line(found.costs, found.server)
+    text = costs_line(found.server)
     parsed("costs.txt", text)  # what is written can be read
     save(args.out, {"costs.txt": text})
     say(f"costs.txt: {text}")

@@ -23,12 +23,11 @@ from pathlib import Path
 
 from common import BadInput, count, progress, run, save, say, table
 from running.options import aligned, options, parser_of
-from files.costs import Server, load_costs, load_server
+from files.costs import BUDGET, MAX_NUM_SEQS, load_server
 from planning.engine import LEAST_KV_TOKENS
-from calibration.gaps import BUDGET
 from calibration.loads import FIGURES
 from calibration.recorded import MEASURES, RECORDED, Recorded, result_of
-from calibration.search import MAX_NUM_SEQS, ratio
+from calibration.search import ratio
 
 HEADER = ["server", "run", "role", "measure", "measured", "predicted", "error_percent"]
 
@@ -86,19 +85,19 @@ def server_of(args):
     """The Server that the options describe, and for the rest the costs file."""
     if args.kv_tokens is not None and args.kv_tokens < LEAST_KV_TOKENS:
         raise BadInput(f"--kv-tokens: expected at least {LEAST_KV_TOKENS}, found {args.kv_tokens}")
-    known = load_server(args.costs)
-    asynchronous = not args.synchronous if args.synchronous or args.asynchronous else known.asynchronous
-    told = Server(asynchronous, args.max_num_seqs, args.max_num_batched_tokens, args.kv_tokens)
-    return Server(*(known_one if told_one is None else told_one for told_one, known_one in zip(told, known)))
+    told = {limit: getattr(args, limit) for limit in ("max_num_seqs", "max_num_batched_tokens", "kv_tokens")}
+    if args.synchronous or args.asynchronous:
+        told["asynchronous"] = args.asynchronous
+    return load_server(args.costs)._replace(**{name: value for name, value in told.items() if value is not None})
 
 
 def main():
     args = options(parser())
     if bool(args.calibrate or args.costs) != bool(args.predict) or (args.calibrate and args.costs):
         raise BadInput("give --predict and either --calibrate or --costs, or none of them for the recorded servers")
-    told, costs = server_of(args), load_costs(args.costs) if args.costs else None
+    told = server_of(args)
     servers = [Recorded("server", args.calibrate, args.predict)] if args.predict else RECORDED
-    results = list(progress((result_of(server, told, costs, args.experts) for server in servers), len(servers)))
+    results = list(progress((result_of(server, told, args.experts) for server in servers), len(servers)))
     report(results, args.out)
 
 

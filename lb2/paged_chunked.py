@@ -14,7 +14,7 @@ from when the client sends the request.
 from collections import Counter
 
 from common import arguments, load_requests, percentile, progress, run, save, say, table
-from files.costs import Costs, load_costs
+from files.costs import Costs, load_server
 from paging.clock import percentile_of_counts
 from paging.fast import schedule
 from paging.scheduler import UNLIMITED
@@ -53,7 +53,7 @@ def measure(requests, budget, costs=Costs()):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
+    requests, costs = load_requests(args.requests, args.first), load_server(args.costs).costs
     measures = (measure(requests, budget, costs) for budget in BUDGETS)
     measured = dict(zip(BUDGETS, progress(measures, len(BUDGETS))))
     rows = [[name(budget), f"{ttft / 1000:.2f}", f"{itl / 1000:.2f}", f"{tps:.2f}"]

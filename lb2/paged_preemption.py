@@ -15,7 +15,7 @@ resumed_tokens counts the tokens that preempted requests had in the cache.
 from itertools import product
 
 from common import arguments, load_requests, progress, run, save, say, table
-from files.costs import Costs, load_costs
+from files.costs import Costs, load_server
 from paging import clock, fast
 from running.options import aligned
 from static import throughput_tps
@@ -68,7 +68,7 @@ def print_notices(results, output_tokens, costs):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
+    requests, costs = load_requests(args.requests, args.first), load_server(args.costs).costs
     rows, results = [], {}
     runs = list(product((True, False), ("recompute", "swap"), MAX_NUM_SEQS))
     measured = (measure(requests, *policy, costs) for policy in runs)

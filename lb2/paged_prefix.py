@@ -12,7 +12,7 @@ from bisect import bisect_left
 from functools import partial
 
 from common import Requests, arguments, load_requests, percentile, progress, run, save, say, table
-from files.costs import Costs, load_costs
+from files.costs import Costs, load_server
 from paging.fast import schedule
 from running.options import aligned
 
@@ -56,7 +56,7 @@ def shortest_beyond(requests, ratio, costs=Costs()):
 
 def main():
     args = arguments(__doc__).parse_args()
-    requests, costs = load_requests(args.requests, args.first), load_costs(args.costs)
+    requests, costs = load_requests(args.requests, args.first), load_server(args.costs).costs
     measures = (measure(requests, system_tokens, costs) for system_tokens in SYSTEM_TOKENS)
     measured = list(progress(measures, len(SYSTEM_TOKENS)))
     rows = [[tokens, f"{off / 1000:.2f}", f"{on / 1000:.2f}", f"{off / on:.3f}"] for tokens, off, on in measured]

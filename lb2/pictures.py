@@ -28,7 +28,6 @@ import plan
 import queueing
 import static
 import tune
-from calibration.gaps import BUDGET
 from calibration.recorded import RECORDED, result_of
 from calibration.ways import found_in
 from common import BadInput, LAB, number, percentile, progress, REQUESTS_FILE, run, save
@@ -43,7 +42,7 @@ from drawing.steps import REQUESTS, SLOTS, draw_steps
 from drawing.ttft import draw_ttft
 from drawing.tune import draw_tune
 from drawing.waiting import draw_queue
-from files.costs import Server, costs_line, load_costs
+from files.costs import BUDGET, Server, costs_line, load_server
 from files.sources import load_trace
 from planning.results import picture_of
 from roofline.model import CAPACITY_TOKENS
@@ -159,7 +158,7 @@ def plan_picture():
     found = found_in([run_file], limits)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "costs.txt"
-        path.write_text(costs_line(found.costs, found.server))
+        path.write_text(costs_line(found.server))
         found_plan, *_ = plan.planned(plan.parser().parse_args(["--requests", str(run_file), "--costs", str(path)]))
     return draw_plan(picture_of(found_plan))
 
@@ -190,7 +189,7 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="NAME.svg", help="draw these only (default: all)")
     args = options(parser)
     ours = same_file(args.requests, REQUESTS_FILE)
-    requests, costs = load_trace(args.requests, args.first, timed=False).requests, load_costs(args.costs)
+    requests, costs = load_trace(args.requests, args.first, timed=False).requests, load_server(args.costs).costs
     known = recipes(requests, costs, args.target_ttft_ms, RECORDED_WORKLOAD if ours else args.requests, args.first)
     unknown = [name for name in args.only or [] if name not in known]
     if unknown:

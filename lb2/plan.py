@@ -23,12 +23,12 @@ from functools import partial
 
 from common import BadInput, count, number, run, save, say
 from running.options import add_columns, add_time_unit, arguments, options, whole
-from files.costs import load_costs, load_server
+from files.costs import BUDGET, load_server
 from files.sources import load_trace
 from drawing.plan import draw_plan
 from planning.answers import Asked, answers
 from planning.arrivals import grid_of, own_rps, spread
-from planning.engine import LEAST_KV_TOKENS, Server, Targets, Traffic, blocks_of
+from planning.engine import LEAST_KV_TOKENS, Targets, Traffic
 from planning.loads import Problem, Setup
 from planning.own_run import own_run
 from planning.replays import block_rows
@@ -37,7 +37,6 @@ from planning.words import Plan, sentences
 from running.processes import cores
 
 MAX_NUM_SEQS = [8, 16, 32, 64, 128, 256]
-MAX_NUM_BATCHED_TOKENS = 2048
 PERCENTILES = [50, 90, 95, 99, 99.9]
 
 
@@ -61,7 +60,7 @@ def parser():
                         help="limits to try (default: the server's if --costs says it, else "
                              f"{' '.join(map(str, MAX_NUM_SEQS))})")
     parser.add_argument("--max-num-batched-tokens", type=count, nargs="+", metavar="N",
-                        help=f"token budgets of a step (default: that of --costs, else {MAX_NUM_BATCHED_TOKENS})")
+                        help=f"token budgets of a step (default: that of --costs, else {BUDGET})")
     parser.add_argument("--kv-tokens", type=count, metavar="N",
                         help="tokens that the KV cache holds (default: those of --costs, else unlimited)")
     parser.add_argument("--synchronous", action="store_true",
@@ -100,11 +99,11 @@ def setups_of(args, described):
     kv_tokens = args.kv_tokens or described.kv_tokens
     if kv_tokens is not None and kv_tokens < LEAST_KV_TOKENS:
         raise BadInput(f"--kv-tokens: expected at least {LEAST_KV_TOKENS}, found {kv_tokens}")
-    budgets = args.max_num_batched_tokens or [described.max_num_batched_tokens or MAX_NUM_BATCHED_TOKENS]
+    budgets = args.max_num_batched_tokens or [described.max_num_batched_tokens or BUDGET]
     limits = args.max_num_seqs or ([described.max_num_seqs] if described.max_num_seqs else MAX_NUM_SEQS)
     asynchronous = not args.synchronous and described.asynchronous is not False
-    costs = load_costs(args.costs)
-    return [Setup(Server(costs, budget, blocks_of(kv_tokens), asynchronous), limit, args.clients)
+    server = described._replace(asynchronous=asynchronous, kv_tokens=kv_tokens)
+    return [Setup(server._replace(max_num_batched_tokens=budget), limit, args.clients)
             for budget in sorted(set(budgets)) for limit in sorted(set(limits))]
 
 
@@ -134,7 +133,7 @@ def planned(args):
     asked = asked_of(args, setups_of(args, described), own)
     found = answers(problem, asked, args.processes or cores())
     names = args.requests.name, args.costs and args.costs.name
-    plan = Plan(problem, asked, found, names, own, grid, args.spread, trace.closed, described)
+    plan = Plan(problem, asked, found, names, own, grid, args.spread, trace.closed)
     return plan, plan_fields(plan), sentences(plan), trace
 
 

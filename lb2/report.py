@@ -21,7 +21,7 @@ from drawing.plan import draw_plan, rate
 from drawing.scales import milliseconds
 from drawing.traffic import draw_traffic
 from drawing.tune import draw_tune
-from files.costs import load_costs, load_server
+from files.costs import load_server
 from files.sources import counted, load_trace
 from planning.arrivals import own_rps
 from planning.engine import TIMES
@@ -67,12 +67,12 @@ def memory(requests, clients, kv_tokens):
     return fit, f"whose KV cache of {kv_tokens:,} tokens holds {'them' if fit == clients else 'no more'}"
 
 
-def clients_answer(args, requests, costs, server):
+def clients_answer(args, requests, server):
     """(Answer of step 8, its Points)."""
     target_ms, n = args.target_ttft_ms, len(requests.prompt_tokens)
     up_to = min(UP_TO, n, server.max_num_seqs or UP_TO)
     points = []
-    for point in progress((tune.measure(requests, clients, costs) for clients in range(1, up_to + 1)), up_to):
+    for point in progress((tune.measure(requests, clients, server.costs) for clients in range(1, up_to + 1)), up_to):
         points.append(point)
         if n > LONG and point.p99_ttft_ms > target_ms:
             break
@@ -92,12 +92,13 @@ def clients_answer(args, requests, costs, server):
     return Answer(headline, draw_tune(target_ms, points, chosen, None, n), rows, [
         "A client sends its next request when its last answer is there. All start at once.",
         "Not known: when requests arrive. A file with arrivals gets the load that the server carries, and how many "
-        "servers today's needs.", *costs_words(args, costs, server, at.concurrency),
+        "servers today's needs.", *costs_words(args, server, at.concurrency),
         *([f"The p99 of {counted(n, 'request')} rests on few: record {FEW} or more."] if n < FEW else [])]), points
 
 
-def costs_words(args, costs, server, running):
+def costs_words(args, server, running):
     """What is known of the server, and what is not."""
+    costs = server.costs
     each = f"{costs.prefill_us_per_token / 1000:.3g} ms a prompt token, {costs.decode_us(1) / 1000:.3g} ms a step " \
            f"with 1 sequence, {costs.decode_us(32) / 1000:.3g} ms with 32"
     yield f"Measured on the server: {each}." if args.costs else f"Not measured: the server. Its costs are {each}. " \
@@ -203,16 +204,16 @@ def main():
                         help="p99 time to first token allowed, in ms (default: 200)")
     args = options(parser)
     trace = load_trace(args.requests, min(args.first or MOST, MOST), args.time_unit, columns=args.columns)
-    costs, server = load_costs(args.costs), load_server(args.costs)
+    server = load_server(args.costs)
     requests, today_rps = trace.requests, own_rps(trace.arrivals_us) if trace.arrivals_us else None
     n = len(requests.prompt_tokens)
     print(f"{args.requests.name}: {trace}. The answer", flush=True)
-    answer, points = clients_answer(args, requests, costs, server) if not today_rps or n <= LONG else (None, None)
+    answer, points = clients_answer(args, requests, server) if not today_rps or n <= LONG else (None, None)
     if today_rps:
         answer = planned_answer(args, n, today_rps)
     print("The eight steps", flush=True)
     steps = [folded(question, (table(rows) if rows else ""), note)
-             for question, rows, note in step_tables(requests, costs, points)]
+             for question, rows, note in step_tables(requests, server.costs, points)]
     today = [f"Today: {rate(today_rps)} requests/s."] if today_rps else []
     text = page(f"{answer.headline}.", [
         image(answer.picture) if answer.picture else "", table(answer.targets),

@@ -12,12 +12,11 @@ from statistics import median
 from typing import NamedTuple
 
 from common import BadInput
-from files.costs import Costs
+from files.costs import BUDGET, Costs
 from calibration.fit import Fit, fit
 from calibration.overhead import ENOUGH, Overhead, alone_in, overhead_of
 from calibration.samples import Sample, computed_tokens, mean_sequences, step_samples, typical_samples
 
-BUDGET = 2048  # vLLM's max_num_batched_tokens where nothing else is known
 LEAST_BUDGET = 64  # with a smaller one hardly a prompt goes through in one step
 LONG, OFTEN = 0.25, 0.05  # a step is long if this share of it is not explained; so many of them are not noise
 LOWER = 0.2  # chunks explain long steps if the residuals become smaller by this share

@@ -5,7 +5,7 @@
     load_summaries("run.json:101-150") -> of a detailed run its requests 101 to 150, in the order of their start times;
                                           the whole run is played, and only these are compared
     load_of_point("clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265")
-    predicted_figures(load, costs, server) -> the same figures, as the engine plays that load
+    predicted_figures(load, server) -> the same figures, as the engine plays that load
 
 It reads a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"},
 results of vllm bench serve without --save-detailed (sglang's, too), and detailed results, which it
@@ -27,12 +27,12 @@ from random import Random
 from statistics import fmean
 from typing import NamedTuple
 
-from paging import fast as paged_fast
 from common import BadInput, MOST, number, percentile, Requests
+from files.costs import MAX_NUM_SEQS
 from files.inputs import json_records, read_text, shown
 from paging.clock import percentile_of_counts
 from files.benchmarks import bench_name, load_benches
-from planning.engine import BLOCK_SIZE, blocks_of
+from planning.engine import Traffic, scheduled
 from files.readers import is_number
 from files.sources import counted
 from calibration.doubts import Doubt
@@ -378,17 +378,10 @@ def load_of_point(text):
 # --- the engine -----------------------------------------------------------------------------------
 
 
-def predicted_figures(load, costs, server):
-    """The FIGURES of a load as the engine plays it. server: its Server, all limits but kv_tokens known.
-
-    Raises BadInput.
-    """
-    schedule = paged_fast.schedule(
-        Requests(load.prompt_tokens, load.output_tokens), server.max_num_seqs, load.arrivals_us, costs,
-        kv_blocks=blocks_of(server.kv_tokens), block_size=BLOCK_SIZE,
-        max_num_batched_tokens=server.max_num_batched_tokens, asynchronous=server.asynchronous,
-        clients=load.clients, overhead_us=costs.overhead_us,
-    )
+def predicted_figures(load, server):
+    """The FIGURES of a load as the engine plays it on a Server. Raises BadInput."""
+    traffic = Traffic(Requests(load.prompt_tokens, load.output_tokens), load.arrivals_us, None)
+    schedule = scheduled(server, traffic, server.max_num_seqs or MAX_NUM_SEQS, load.clients)
     mine = slice(*load.window) if load.window else slice(None)
     columns = (schedule.issued_us, schedule.first_token_us, schedule.finished_us, load.output_tokens)
     issued_us, first_us, finished_us, outputs = (column[mine] for column in columns)

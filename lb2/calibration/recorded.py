@@ -9,9 +9,9 @@ own number of clients, in open loop with its own start times.
 from pathlib import Path
 from typing import NamedTuple
 
-from files.costs import Server, costs_line
+from files.costs import BUDGET, MAX_NUM_SEQS, Server, costs_line
 from calibration.loads import is_summary, load_summaries, predicted_figures
-from calibration.ways import found_in, with_limits
+from calibration.ways import found_in
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 MEASURES = ["p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p99_itl_ms", "p99_tpot_ms", "throughput_tps"]
@@ -64,22 +64,25 @@ class Result(NamedTuple):
     settings: str  # how its predictions were made
 
 
-def result_of(recorded, told=Server(), costs=None, experts=None):
-    """The Result of a server. told: what is known of it. costs: known already, and none is fitted. experts: E/k of a
-    mixture. Raises BadInput.
+def result_of(recorded, told=Server(), experts=None):
+    """The Result of a server. told: what is known of it, its costs where no run calibrates. experts: E/k of a mixture.
+
+    Raises BadInput.
     """
-    known = told._replace(max_num_seqs=told.max_num_seqs or recorded.max_num_seqs)
-    if costs is None:
-        costs, found, _ = found_in(recorded.calibrate, known, experts=experts)
-        known = known._replace(asynchronous=found.asynchronous, kv_tokens=found.kv_tokens,
-                               max_num_batched_tokens=found.max_num_batched_tokens)
-    server = with_limits(known._replace(asynchronous=known.asynchronous is not False))
+    server = told._replace(max_num_seqs=told.max_num_seqs or recorded.max_num_seqs)
+    if recorded.calibrate:
+        server = found_in(recorded.calibrate, server, experts=experts).server
+    return played(recorded, server)
+
+
+def played(recorded, server):
+    """The Result of a server whose costs are known."""
     loads, others = ([load for path in paths for load in load_summaries(path)] for paths in recorded[1:3])
     others = [load for load in others if load not in loads]
     figures = None if any(map(is_summary, [*recorded.calibrate, *recorded.predict])) else MEASURES
     rows = [row for role, some in (("calibrated", loads), ("predicted", others)) for load in some
-            for row in compared(recorded.name, load, role, predicted_figures(load, costs, server), figures)]
-    return Result(recorded, rows, [*loads, *others], settings(recorded.name, loads, costs, server))
+            for row in compared(recorded.name, load, role, predicted_figures(load, server), figures)]
+    return Result(recorded, rows, [*loads, *others], settings(recorded.name, loads, server))
 
 
 def compared(name, load, role, ours, measures=None):
@@ -89,9 +92,10 @@ def compared(name, load, role, ours, measures=None):
             for measure in measures or load.figures if measure in load.figures and measure in ours]
 
 
-def settings(name, calibrate, costs, server):
+def settings(name, calibrate, server):
     """How the predictions of a server were made, in words."""
     names = " and ".join(load.name for load in calibrate) or "a costs file"
     memory = f", a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else ""
-    return f"{name}: costs from {names}, max_num_seqs {server.max_num_seqs}, budget {server.max_num_batched_tokens}" \
-           f"{memory}: {costs_line(costs, Server(server.asynchronous)).strip()}"
+    return f"{name}: costs from {names}, max_num_seqs {server.max_num_seqs or MAX_NUM_SEQS}, " \
+           f"budget {server.max_num_batched_tokens or BUDGET}{memory}: " \
+           f"{costs_line(Server(server.costs, server.asynchronous is not False)).strip()}"

@@ -1,6 +1,6 @@
 """Which costs bring the engine nearest to what summaries of some loads say?
 
-    fitted(loads, server) -> SummaryFit(costs=Costs(...), asynchronous=True, error=0.31, ...)
+    fitted(loads, server) -> SummaryFit(way=Way(server=Server(...), ...), error=0.31, ...)
 
 The engine plays every load. An error is the log of predicted over measured, in units of what a
 prediction may miss (TOLERANCE). The sum of their squares is made least: first by closed forms, then
@@ -21,13 +21,12 @@ from statistics import fmean
 from typing import NamedTuple
 
 from common import BadInput, MOST, count, percentile, progress
-from files.costs import Costs, Server, interpolated
+from files.costs import Costs, MAX_NUM_SEQS, Server, interpolated
 from calibration.fit import solved
 from running.processes import cores, in_processes
 from calibration.loads import predicted_figures
 
 MOST_TOKENS = 1_000_000  # of a prompt or an output: each load is played some hundred times
-MAX_NUM_SEQS = 256  # vLLM's, where nothing else is known
 TOLERANCE = {  # the error that counts as one: medians and means are steadier than the 99th percentile
     "p50_ttft_ms": 0.15, "mean_ttft_ms": 0.15, "p99_ttft_ms": 0.20,
     "p50_tpot_ms": 0.08, "mean_tpot_ms": 0.08, "p99_tpot_ms": 0.20,
@@ -69,10 +68,9 @@ class Search(NamedTuple):
 
 
 class SummaryFit(NamedTuple):
-    """The costs of a server, and how near they come."""
+    """A server, and how near its costs come."""
 
-    costs: Costs
-    way: Way
+    way: Way  # its server has the costs
     error: float  # root of the mean square of all errors; 1 is as far as a prediction may be
     other_error: float  # with the other scheduler; None: it was not tried
     points: list  # sequences at which step(S) was fitted
@@ -100,7 +98,7 @@ def sequences_of(load, max_num_seqs):
         return min(load.clients or 1, max_num_seqs)
     if not tps:
         guess = Costs(prefill_us_per_token=0, step_us=1000 * tpot_ms)
-        tps = predicted_figures(load, guess, Server(False, max_num_seqs, MOST))["throughput_tps"]
+        tps = predicted_figures(load, Server(guess, False, max_num_seqs, MOST))["throughput_tps"]
     return min(max(1.0, tps * tpot_ms / 1000), load.clients or max_num_seqs, max_num_seqs)
 
 
@@ -181,8 +179,9 @@ def costs_of(logs, way):
 
 
 def server_of(logs, way):
-    """The Server of a search: its KV cache may be a term of it."""
-    return way.server._replace(kv_tokens=round(exp(logs["memory"]))) if "memory" in logs else way.server
+    """The Server of a search: its KV cache may be a term of it, too."""
+    memory = {"kv_tokens": round(exp(logs["memory"]))} if "memory" in logs else {}
+    return way.server._replace(costs=costs_of(logs, way), **memory)
 
 
 def closed_form(loads, points, share, max_num_seqs):
@@ -238,10 +237,10 @@ def tried(logs, loads, way, most=inf):
     """The Search that stands at these logs. Where its squares exceed `most`, the other loads are not simulated."""
     if "memory" in logs:
         logs = logs | {"memory": max(logs["memory"], log(least_memory(loads)))}
-    costs, server = costs_of(logs, way), server_of(logs, way)
+    server = server_of(logs, way)
     errors = []
     for load in loads:
-        errors += errors_of(load, predicted_figures(load, costs, server))
+        errors += errors_of(load, predicted_figures(load, server))
         if fsum(map(loss, errors)) > most:
             break
     return Search(logs, errors, fsum(map(loss, errors)), way)
@@ -409,7 +408,6 @@ def fitted(loads, server, experts=None):
     order = sorted(done, key=lambda k: done[k][0].squares)
     (search, terms), n = done[order[0]], len(done[0][0].errors)
     way = search.way._replace(server=server_of(search.logs, search.way))
-    costs = costs_of(search.logs, way)
-    figures = [predicted_figures(load, costs, way.server) for load in loads]
+    figures = [predicted_figures(load, way.server) for load in loads]
     errors = [(done[k][0].squares / n) ** 0.5 for k in order]
-    return SummaryFit(costs, way, errors[0], errors[1] if len(errors) > 1 else None, points, terms, figures)
+    return SummaryFit(way, errors[0], errors[1] if len(errors) > 1 else None, points, terms, figures)

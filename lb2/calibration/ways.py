@@ -1,6 +1,6 @@
 """In which of two ways do these results tell the costs of their server?
 
-    found_in([Path("closed_16.json"), Path("open_5.json")]) -> Found(costs=Costs(...), server=Server(...), ...)
+    found_in([Path("closed_16.json"), Path("open_5.json")]) -> Found(server=Server(costs=Costs(...), ...), ...)
 
 Detailed results tell them by the gaps between tokens (gaps.py). Where one of the results is a
 summary, they are those with which the engine comes nearest to the figures of all (search.py).
@@ -10,21 +10,20 @@ from math import log
 from typing import NamedTuple
 
 from files.benchmarks import load_benches
-from files.costs import Costs, Server
+from files.costs import BUDGET, MAX_NUM_SEQS, Server
 from files.source_table import named
 from calibration.doubts import Doubt, doubts
-from calibration.gaps import BUDGET, calibrated
+from calibration.gaps import calibrated
 from calibration.loads import is_summary, load_of_bench, load_summaries, with_lengths
-from calibration.search import MAX_NUM_SEQS, fitted
+from calibration.search import fitted
 from calibration.words import most_sequences, said, said_of_summaries
 
 AS_PLAYED = 0.1  # of the log of a throughput: a load that is played so differently is another one
 
 
 class Found(NamedTuple):
-    """The costs of a server, what is known of it, and the sentences that explain both."""
+    """The Server that results tell, and the sentences that explain it."""
 
-    costs: Costs
     server: Server
     sentences: list
 
@@ -47,11 +46,11 @@ def found_by_figures(loads, told, experts):
     limits = found.way.server
     budget = limits.max_num_batched_tokens if limits.max_num_batched_tokens != BUDGET else told.max_num_batched_tokens
     doubts = [doubt for load in loads for doubt in load.doubts] + fit_doubts(loads, found)
-    server = told._replace(
-        asynchronous=limits.asynchronous, max_num_batched_tokens=budget, kv_tokens=limits.kv_tokens,
+    server = limits._replace(
+        max_num_seqs=told.max_num_seqs, max_num_batched_tokens=budget,
         measured_sequences=found.points[-1], assumed=assumed(told, budget),
         measured_prompt_tokens=max(tokens for load in loads for tokens in load.prompt_tokens))
-    return doubted(found.costs, server, doubts, list(said_of_summaries(loads, found, told)))
+    return doubted(server, doubts, list(said_of_summaries(loads, found, told)))
 
 
 def fit_doubts(loads, found):
@@ -75,20 +74,20 @@ def found_by_gaps(benches, told):
     found = calibrated(benches, told.max_num_batched_tokens)
     asynchronous = found.asynchronous is not False if told.asynchronous is None else told.asynchronous
     budget = found.budget if found.budget < BUDGET else told.max_num_batched_tokens
-    server = told._replace(asynchronous=asynchronous, max_num_batched_tokens=budget, assumed=assumed(told, budget),
+    server = told._replace(costs=found.costs, asynchronous=asynchronous, max_num_batched_tokens=budget, assumed=assumed(told, budget),
                            measured_sequences=round(most_sequences(found)),
                            measured_prompt_tokens=max(tokens for bench in benches for tokens in bench.prompt_tokens))
-    return doubted(found.costs, server, doubts(benches, found), said(benches, found, told))
+    return doubted(server, doubts(benches, found), said(benches, found, told))
 
 
-def doubted(costs, server, signs, sentences):
+def doubted(server, signs, sentences):
     """The Found; with doubts the first line says so, and so does costs.txt."""
     if not signs:
-        return Found(costs, server, sentences)
+        return Found(server, sentences)
     names = list(dict.fromkeys(sign.name for sign in signs))
     first = f"DISAGREEMENT: do not trust these costs ({', '.join(names)}). costs.txt says trusted=no, and so " \
             "will a plan."
-    return Found(costs, server._replace(trusted="no", why=",".join(names)),
+    return Found(server._replace(trusted="no", why=",".join(names)),
                  [first, *(sign.sentence for sign in signs), *sentences])
 
 
@@ -96,12 +95,6 @@ def assumed(told, budget):
     """The limits that nobody told and no run tells, as vLLM has them by default; None: all are known."""
     limits = [("max_num_batched_tokens", budget, BUDGET), ("max_num_seqs", told.max_num_seqs, MAX_NUM_SEQS)]
     return ",".join(f"{name}:{default}" for name, known, default in limits if not known) or None
-
-
-def with_limits(told):
-    """The Server with limits to play: vLLM's defaults where nothing else is known."""
-    return told._replace(max_num_seqs=told.max_num_seqs or MAX_NUM_SEQS,
-                         max_num_batched_tokens=told.max_num_batched_tokens or BUDGET)
 
 
 def found_in_logs(paths, columns, told=Server(), points=()):

@@ -7,10 +7,10 @@
 from statistics import median
 
 from common import percentile
-from calibration.gaps import BUDGET
+from files.costs import BUDGET, MAX_NUM_SEQS
 from calibration.loads import FIGURES
 from calibration.overhead import AS_GOOD, ENOUGH, queued_in, times_of
-from calibration.search import APART, MAX_NUM_SEQS
+from calibration.search import APART
 from files.sources import counted
 
 DEFAULTS = "vLLM 0.33's API server takes 8,192 and 1,024 on a GPU of 70 GiB or more (H100, H200; not A100, GB10), " \
@@ -184,7 +184,8 @@ def most_sequences(found):
 
 def said_of_summaries(loads, found, told):
     """The sentences that explain a SummaryFit. told: what the user says of the server."""
-    costs = found.costs
+    server = found.way.server
+    costs = server.costs
     steps = ", ".join(f"{costs.decode_us(point) / 1000:.2f} ms with {point}" for point in found.points)
     noun = "sequence" if found.points == [1] else "sequences"
     yield f"A step takes {steps} {noun}: the means of the loads."
@@ -195,7 +196,6 @@ def said_of_summaries(loads, found, told):
     if costs.context_us_per_token:
         yield f"10,000 tokens in the cache add {10 * costs.context_us_per_token:.2f} ms to a step."
     yield f"The overhead, from the client to the scheduler and back, is {costs.overhead_us / 1000:.2f} ms."
-    server = found.way.server
     memory = f"a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else "as much memory as needed"
     yield from bends(found, told)
     yield f"Played with max_num_seqs {server.max_num_seqs}, a budget of {server.max_num_batched_tokens} tokens a " \

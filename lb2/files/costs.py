@@ -64,13 +64,15 @@ TIMES = {field.replace("_us", "_ms"): field for field in Costs._fields[:-1]}  # 
 OPTIONAL = ("context_ms_per_token", "hidden_ms")  # zero where they are missing
 POINTS = "step_ms_at"  # 1:8.05,8:8.41,16:8.8 = ms of a step by sequences; step_ms is then the straight line near it
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "measured_sequences", "measured_prompt_tokens")
+MAX_NUM_SEQS, BUDGET = 256, 2048  # max_num_batched_tokens: vLLM's, where nothing else is known
 SCHEDULERS = ("synchronous", "asynchronous")
 WORDS = ("trusted", "why", "assumed")  # no; the doubts of the calibration; limits that nobody told: a plan is for these
 
 
 class Server(NamedTuple):
-    """What a --costs file says of the server beside its costs; None where it says nothing."""
+    """A server, as a --costs file describes it; None where it says nothing."""
 
+    costs: Costs = Costs()
     asynchronous: bool = None
     max_num_seqs: int = None
     max_num_batched_tokens: int = None
@@ -82,18 +84,13 @@ class Server(NamedTuple):
     assumed: str = None  # vLLM's defaults that it took: max_num_batched_tokens:2048
 
 
-def load_costs(path):
-    """The Costs of a --costs file: pairs of key=value, times in ms. None: the lab's. Raises BadInput or OSError."""
-    return Costs() if path is None else parsed(path, read_text(path))[0]
-
-
 def load_server(path):
-    """The Server of a --costs file. None: nothing is known of it. Raises BadInput or OSError."""
-    return Server() if path is None else parsed(path, read_text(path))[1]
+    """The Server of a --costs file: pairs of key=value, times in ms. None: the lab's. Raises BadInput or OSError."""
+    return Server() if path is None else parsed(path, read_text(path))
 
 
 def parsed(path, text):
-    """(Costs, Server) of the text of a --costs file. Raises BadInput."""
+    """The Server of the text of a --costs file. Raises BadInput."""
     keys = {*TIMES, *LIMITS, *WORDS, POINTS, "scheduling"}
     costs, server, seen = {}, {}, set()
     for pair in text.split():
@@ -122,7 +119,7 @@ def parsed(path, text):
         raise BadInput(f"{path}: {', '.join(missing)} is missing")
     if costs["step_us"] < 1:
         raise BadInput(f"{path}: step_ms: expected at least 0.001, found {costs['step_us'] / 1000:g}")
-    return Costs(**costs), Server(**server)
+    return Server(Costs(**costs), **server)
 
 
 def microseconds(where, text):
@@ -141,8 +138,9 @@ def points(where, text):
     return found
 
 
-def costs_line(costs, server=Server()):
-    """The text of a --costs file: six digits, and no key that says only what its absence says."""
+def costs_line(server):
+    """The text of a Server's --costs file: six digits, and no key that says only what its absence says."""
+    costs = server.costs
     times = {key: getattr(costs, field) for key, field in TIMES.items()}
     fields = {key: in_ms(us) for key, us in times.items() if us or key not in OPTIONAL}
     if costs.step_points:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from paging import fast as paged_fast
 from paging.clock import percentile_of_counts
-from files.costs import Costs
+from files.costs import BUDGET
 from common import Requests
 from paging.scheduler import UNLIMITED
 
@@ -41,13 +41,6 @@ class Traffic(NamedTuple):
         """The same of a slice of the rows."""
         return Traffic(self.requests._make(column[turn] for column in self.requests),
                        self.arrivals_us and self.arrivals_us[turn], self.prefixes and self.prefixes[turn])
-
-
-class Server(NamedTuple):
-    costs: Costs = Costs()
-    max_num_batched_tokens: int = 2048
-    kv_blocks: int = UNLIMITED
-    asynchronous: bool = True
 
 
 class Targets(NamedTuple):
@@ -121,14 +114,17 @@ def seen(traffic, result):
 
 
 def scheduled(server, traffic, max_num_seqs, clients=None):
-    """The Schedule of the engine. Closed loop: clients begin 1 us apart; calibration/loads.py says why."""
+    """The Schedule of the engine, with vLLM's defaults for what the Server leaves open.
+
+    Closed loop: clients begin 1 us apart; calibration/loads.py says why.
+    """
     requests, arrivals_us, prefixes = traffic
     if clients and arrivals_us is None:
         arrivals_us = range(len(requests.prompt_tokens))
     return paged_fast.schedule(
-        requests, max_num_seqs, arrivals_us, server.costs, server.kv_blocks, BLOCK_SIZE,
-        server.max_num_batched_tokens, prefixes=prefixes, asynchronous=server.asynchronous, clients=clients,
-        overhead_us=server.costs.overhead_us,
+        requests, max_num_seqs, arrivals_us, server.costs, blocks_of(server.kv_tokens), BLOCK_SIZE,
+        server.max_num_batched_tokens or BUDGET, prefixes=prefixes,
+        asynchronous=server.asynchronous is not False, clients=clients, overhead_us=server.costs.overhead_us,
     )
 
 

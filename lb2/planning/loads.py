@@ -14,8 +14,9 @@ first request is not measured, except by ITL, whose gaps are counted together.
 
 from typing import NamedTuple
 
+from files.costs import Server
 from planning.arrivals import scaled
-from planning.engine import Server, Targets, Traffic, simulate, together
+from planning.engine import Targets, Traffic, simulate, together
 from planning.replays import stream
 
 LONG = 800  # requests at a server, at least

@@ -13,9 +13,8 @@ import json
 from urllib.parse import quote
 
 from common import pairs, table
-from paging.scheduler import UNLIMITED
 from drawing.plan import Shown
-from planning.engine import TIMES
+from planning.engine import TIMES, blocks_of
 
 HEADER = ["search", "traffic", "max_num_seqs", "max_num_batched_tokens", "servers", "rps", "clients", "percentile",
           *TIMES, "throughput_tps", "goodput", "peak_running", "meets"]
@@ -56,7 +55,7 @@ def plan_fields(plan):
     fields |= {f"target_{name}": targets.given.get(name) for name in TIMES}
     fields |= {"scheduling": "asynchronous" if server.asynchronous else "synchronous",
                "max_num_batched_tokens": server.max_num_batched_tokens,
-               "kv_blocks": "unlimited" if server.kv_blocks == UNLIMITED else server.kv_blocks,
+               "kv_blocks": blocks_of(server.kv_tokens) if server.kv_tokens else "unlimited",
                "prefix_caching": "on" if problem.traffic.prefixes else "off"}
     fields |= {"gateway_clients": setup.gateway} if setup.gateway else {}
     if not found.open:

@@ -7,9 +7,7 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
-from files.costs import Server
 from files.inputs import counted
-from paging.scheduler import UNLIMITED
 from planning.answers import Answers, Asked, beyond
 from planning.arrivals import Grid
 from planning.loads import Problem, rows_for
@@ -33,11 +31,15 @@ class Plan(NamedTuple):
     grid: Grid  # on which its arrivals lie, or None
     spread: bool  # --spread was given
     closed: bool  # a closed loop's result
-    server: Server = Server()  # what the costs file says beside the costs
 
     @property
     def percentile(self):
         return f"p{self.problem.targets.percentile:g}"
+
+    @property
+    def server(self):
+        """As the costs file and the options describe it."""
+        return self.asked.setups[0].server
 
     @property
     def budgets(self):
@@ -236,7 +238,7 @@ def rests_on(plan):
               f"{'; '.join(parts) or 'nothing that has a target'}."
     if plan.names[1] is None:
         yield "Made-up costs, 0.05 ms a prompt token and 8 ms a step, that are no server's: give --costs."
-    if plan.asked.setups[0].server.kv_blocks == UNLIMITED:
+    if plan.server.kv_tokens is None:
         yield "Memory is taken as unlimited: give --kv-tokens. A server whose KV cache is short is slower."
     sequences, prompt = plan.server.measured_sequences, plan.server.measured_prompt_tokens
     most = max((edge.tried[edge.load].peak_running for one in (found.open, found.closed) if one

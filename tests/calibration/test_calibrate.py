@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from bench_file import bench
-from files.costs import Costs, Server, costs_line, parsed, load_costs, load_server
+from files.costs import Costs, Server, costs_line, parsed, load_server
 from fixture import ROOT, SHIPPED, read_pairs, script
 from common import BadInput, Requests
 from files.benchmarks import load_benches
@@ -424,28 +424,30 @@ def test_what_is_written_is_read(tmp_path):
     assert script("calibrate", write(tmp_path / "run.json", record), "--out", tmp_path, "--max-num-seqs", 32,
                   "--max-num-batched-tokens", 2048, "--kv-tokens", 8000).returncode == 0
     path = tmp_path / "costs.txt"
-    near(load_costs(path), BENT)
-    assert load_costs(path).step_points[0][0] == 1 and path.read_text().count("\n") == 1
-    assert load_server(path) == Server(True, 32, 2048, 8000, 16, 1963)
+    server = load_server(path)
+    near(server.costs, BENT)
+    assert server.costs.step_points[0][0] == 1 and path.read_text().count("\n") == 1
+    assert server == Server(server.costs, True, 32, 2048, 8000, 16, 1963)
 
 
 @pytest.mark.parametrize("costs", [
     Costs(5.123456, 8_000.25, 0.456789, 4_321.5), ROOFLINE, BENT, Costs(0, 1, 0, 0),
     Costs(0.001, 1e9, 1e-6, 1e9, 1e-7, 3.5),
 ])
-@pytest.mark.parametrize("server", [Server(), Server(True), Server(False, 32), Server(True, 1, 2048, 8000),
-                                    Server(trusted="no", why="drift,lumps", assumed="max_num_seqs:256")])
+@pytest.mark.parametrize("server", [Server(), Server(Costs(), True), Server(Costs(), False, 32),
+                                    Server(Costs(), True, 1, 2048, 8000), Server(trusted="no", why="drift,lumps", assumed="max_num_seqs:256")])
 def test_six_digits_survive(costs, server):
-    again, same = parsed("costs.txt", costs_line(costs, server))
-    assert same == server and again[:6] == pytest.approx(costs[:6], rel=1e-5)
+    same = parsed("costs.txt", costs_line(server._replace(costs=costs)))
+    again = same.costs
+    assert same._replace(costs=Costs()) == server and again[:6] == pytest.approx(costs[:6], rel=1e-5)
     assert again.step_points == costs.step_points
 
 
 def test_four_keys_mean_what_they_meant():
     text = "prefill_ms_per_token=0.144 step_ms=9.907 step_ms_per_sequence=0.493 overhead_ms=4.933"
-    assert parsed("costs.txt", text) == (Costs(144, 9_907, 493, 4_933), Server())
-    assert parsed("costs.txt", GOOD) == (Costs(), Server())
-    assert costs_line(Costs()) == GOOD.replace("8.0", "8")
+    assert parsed("costs.txt", text) == Server(Costs(144, 9_907, 493, 4_933))
+    assert parsed("costs.txt", GOOD) == Server()
+    assert costs_line(Server()) == GOOD.replace("8.0", "8")
 
 
 @pytest.mark.parametrize(

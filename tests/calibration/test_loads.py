@@ -15,7 +15,7 @@ from calibration.doubts import Doubt
 from common import BadInput, MOST, Requests
 from files.benchmarks import Bench
 
-SERVER = Server(None, 32, 2048)
+SERVER = Server(Costs(), None, 32, 2048)
 ENTRY = {"name": "c2", "clients": 2, "prompt": [10, 20], "output": [5, 6], "measured": {"p50_ttft": 30, "tps": 90}}
 RESULT = {"completed": 4, "total_input_tokens": 400, "total_output_tokens": 40, "max_concurrency": 2,
           "request_rate": "inf", "output_throughput": 99.5, "median_ttft_ms": 20.5, "p99_ttft_ms": 30.0}
@@ -27,7 +27,7 @@ def load_of(clients, costs, asynchronous, count=32):
     random = Random(clients)
     prompts, outputs = ([random.randint(low, 3 * low) for _ in range(count)] for low in (50, 20))
     load = of_loads.Load(f"c{clients}", prompts, outputs, list(range(count)), clients, {}, [])
-    figures = of_loads.predicted_figures(load, costs, SERVER._replace(asynchronous=asynchronous))
+    figures = of_loads.predicted_figures(load, SERVER._replace(costs=costs, asynchronous=asynchronous))
     return load._replace(figures=figures)
 
 
@@ -45,14 +45,16 @@ def test_known_costs_come_back_from_two_summaries(asynchronous):
     true = Costs(60, 5000, 250, 3000)
     loads = [load_of(clients, true, asynchronous) for clients in (2, 16)]
     found = search.fitted(loads, SERVER)
-    assert found.way.server.asynchronous is asynchronous, (found.error, found.other_error)
+    server = found.way.server
+    costs = server.costs
+    assert server.asynchronous is asynchronous, (found.error, found.other_error)
     for sequences in (2, 8, 15):
-        assert found.costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.03), found.costs
-    assert found.costs.prefill_us(100) == pytest.approx(6000, rel=0.1), found.costs
-    assert found.costs.overhead_us == pytest.approx(3000, rel=0.25), found.costs
-    assert not found.costs.context_us_per_token * 2000 > 0.05 * 5000, "a cost of the cache that is not there"
+        assert costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.03), costs
+    assert costs.prefill_us(100) == pytest.approx(6000, rel=0.1), costs
+    assert costs.overhead_us == pytest.approx(3000, rel=0.25), costs
+    assert not costs.context_us_per_token * 2000 > 0.05 * 5000, "a cost of the cache that is not there"
     other = load_of(8, true, asynchronous)
-    figures = of_loads.predicted_figures(other, found.costs, SERVER._replace(asynchronous=asynchronous))
+    figures = of_loads.predicted_figures(other, server)
     for name, value in other.figures.items():
         if name in search.TOLERANCE:
             assert figures[name] == pytest.approx(value, rel=0.05), name
@@ -63,9 +65,10 @@ def test_three_loads_give_a_piecewise_line():
     true = Costs(50, 4000, 0, 2000, step_points=((2, 4000), (4, 4000), (8, 8000), (16, 9000)))
     loads = [load_of(clients, true, True, 48) for clients in (4, 8, 16)]
     found = search.fitted(loads, SERVER._replace(asynchronous=True))
-    assert len(found.costs.step_points) >= 3
+    costs = found.way.server.costs
+    assert len(costs.step_points) >= 3
     for sequences in (4, 8, 15):
-        assert found.costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.12), found.costs
+        assert costs.decode_us(sequences) == pytest.approx(true.decode_us(sequences), rel=0.12), costs
     assert found.other_error is None
 
 
@@ -371,7 +374,7 @@ def test_a_window_of_a_run_worked_by_hand():
         "p50_ttft_ms": 57.5, "mean_ttft_ms": 57.5, "p50_tpot_ms": 30, "mean_tpot_ms": 30,
         "throughput_tps": round(3 / 0.09, 6)}
     one = of_loads.load_of_bench(bench, (1, 2))
-    ours = of_loads.predicted_figures(one, Costs(50, 8000, 0, 2000), Server(False, 32, 2048))
+    ours = of_loads.predicted_figures(one, Server(Costs(50, 8000, 0, 2000), False, 32, 2048))
     assert (ours["p50_ttft_ms"], ours["p50_tpot_ms"]) == (10.5, pytest.approx(8.5, abs=0.6))
     assert "p50_itl_ms" not in ours, "gaps are of the whole run"
     assert ours["throughput_tps"] == pytest.approx(2 / 0.0185, rel=0.05)
@@ -400,23 +403,23 @@ def test_the_figures_that_the_engine_predicts_worked_by_hand():
     """10 prompt tokens at 0.05 ms and a step of 8 ms: 8.5 ms to the first token and 2 ms of overhead; 8 ms for each
     of two more. 3 tokens in 26.5 ms. Of two requests the second waits if nothing lets both run: then its first token
     comes 8.5 ms later than the first one's last. (Of two blocks of the cache vLLM keeps one for itself.)"""
-    server, costs = Server(False, 32, 2048), Costs(50, 8000, 0, 2000)
+    server = Server(Costs(50, 8000, 0, 2000), False, 32, 2048)
     load = of_loads.Load("x", [10], [3], [0], None, {}, [])
-    figures = of_loads.predicted_figures(load, costs, server)
+    figures = of_loads.predicted_figures(load, server)
     assert figures == {"p50_ttft_ms": 10.5, "mean_ttft_ms": 10.5, "p99_ttft_ms": 10.5, "p50_tpot_ms": 8,
                        "mean_tpot_ms": 8, "p99_tpot_ms": 8, "p50_itl_ms": 8, "p99_itl_ms": 8,
                        "throughput_tps": pytest.approx(3 / 0.0265)}
-    single = of_loads.predicted_figures(load._replace(output_tokens=[1]), costs, server)
+    single = of_loads.predicted_figures(load._replace(output_tokens=[1]), server)
     assert sorted(single) == ["mean_ttft_ms", "p50_ttft_ms", "p99_ttft_ms", "throughput_tps"]
     two = of_loads.Load("x", [10, 10], [3, 3], [0, 0], None, {}, [])
     for change in ({"kv_tokens": 32}, {"max_num_seqs": 1}):
-        figures = of_loads.predicted_figures(two, costs, server._replace(**change))
+        figures = of_loads.predicted_figures(two, server._replace(**change))
         assert (figures["mean_ttft_ms"], figures["throughput_tps"]) == pytest.approx(((10.5 + 35) / 2, 6 / 0.051))
-    figures = of_loads.predicted_figures(two, costs, server)
+    figures = of_loads.predicted_figures(two, server)
     assert (figures["mean_ttft_ms"], figures["throughput_tps"]) == pytest.approx((11, 6 / 0.027))
-    one = of_loads.predicted_figures(two._replace(clients=1), costs, server)
+    one = of_loads.predicted_figures(two._replace(clients=1), server)
     assert (one["mean_ttft_ms"], one["throughput_tps"]) == pytest.approx((10.5, 6 / 0.053))
-    chunks = of_loads.predicted_figures(load, costs, server._replace(max_num_batched_tokens=5))
+    chunks = of_loads.predicted_figures(load, server._replace(max_num_batched_tokens=5))
     assert chunks["p50_ttft_ms"] == 18.5, "two steps for the prompt"
 
 
@@ -432,8 +435,8 @@ def test_calibrate_and_measured_take_summaries(tmp_path):
     path = write(tmp_path / "sweep.json", entries)
     limits = ["--out", tmp_path, "--max-num-seqs", "32"]
     assert script("calibrate", f"{path}:c2", f"{path}:3", *limits).returncode == 0
-    costs, server = parsed("costs.txt", (tmp_path / "costs.txt").read_text())
-    assert costs.decode_us(4) == pytest.approx(6000, rel=0.05)
+    server = parsed("costs.txt", (tmp_path / "costs.txt").read_text())
+    assert server.costs.decode_us(4) == pytest.approx(6000, rel=0.05)
     assert (server.max_num_seqs, server.measured_sequences) == (32, 7)
     assert script("measured", "--costs", tmp_path / "costs.txt", "--predict", path, *limits).returncode == 0
     rows = read_rows(tmp_path / "measured.csv")

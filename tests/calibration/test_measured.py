@@ -17,7 +17,7 @@ from files.benchmarks import load_benches
 from picture_reader import marks, panel_of
 from calibration.gaps import calibrated
 from calibration.loads import load_of_bench, predicted_figures
-from calibration.recorded import MEASURES, RECORDED, result_of
+from calibration.recorded import MEASURES, RECORDED, played, result_of
 
 PLAIN = Costs(50, 8_000, 50, 5_000)
 ROOFLINE = Costs(100, 24_000, 80, 5_000, 0.16, 20_000)
@@ -79,7 +79,8 @@ def test_each_run_of_the_roofline_tells_the_true_costs(name):
 def results():
     """{name: the Result of a recorded server}."""
     found = [calibration(server.calibrate[0].name.split(".")[0]) for server in RECORDED]
-    return {server.name: result_of(server, Server(one.asynchronous), one.costs) for server, one in zip(RECORDED, found)}
+    return {server.name: played(server, Server(one.costs, one.asynchronous, server.max_num_seqs))
+            for server, one in zip(RECORDED, found)}
 
 
 @pytest.mark.parametrize("recorded", RECORDED[:3], ids=[server.name for server in RECORDED[:3]])
@@ -103,7 +104,7 @@ def test_another_run_of_the_server_calibrates_as_well():
 def test_the_wrong_scheduler_misses_the_ttft():
     """The asynchronous server played as a synchronous one: p50 TTFT is 15 to 35 % short, ITL and throughput are not."""
     server, costs = RECORDED[0]._replace(predict=RECORDED[0].predict[1:]), calibration("async_open5").costs
-    result = result_of(server, Server(False), costs)
+    result = played(server, Server(costs, False, server.max_num_seqs))
     errors = {(row.run, row.measure): row.error_percent for row in result.rows}
     assert -35 < errors["async_c04", "p50_ttft_ms"] < -10 and abs(errors["async_c04", "p50_itl_ms"]) < 1
     assert "scheduling=synchronous" in result.settings
@@ -124,7 +125,7 @@ def test_the_committed_picture_shows_the_errors(results, tmp_path):
 
 
 def test_without_files_the_recorded_servers_are_played_with_their_limits(results, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(measured, "result_of", lambda server, told, costs, experts: results[server.name])
+    monkeypatch.setattr(measured, "result_of", lambda server, told, experts: results[server.name])
     monkeypatch.setattr("sys.argv", ["measured.py", "--out", str(tmp_path)])
     measured.main()
     assert {row["server"] for row in rows(tmp_path / "measured.csv")} == {"async", "roofline", "sync", "cpu"}
@@ -157,9 +158,9 @@ def test_what_the_engine_plays_is_predicted_without_error(tmp_path, clients, mor
     arrivals = arrivals and [arrival - arrivals[0] for arrival in arrivals]
     record = bench(shipped(), clients, PLAIN, arrivals, **{"max_num_batched_tokens": 2048} | more)
     run = load_benches(write(tmp_path / "run.json", record))[0]
-    server = Server(more.get("asynchronous", False), more.get("max_num_seqs", 256),
+    server = Server(PLAIN, more.get("asynchronous", False), more.get("max_num_seqs", 256),
                     more.get("max_num_batched_tokens", 2048), more.get("kv_blocks") and 16 * (more["kv_blocks"] + 1))
-    ours, theirs = predicted_figures(load_of_bench(run), PLAIN, server), load_of_bench(run).figures
+    ours, theirs = predicted_figures(load_of_bench(run), server), load_of_bench(run).figures
     for measure in MEASURES:
         assert ours[measure] == pytest.approx(theirs[measure], rel=1e-3), measure
 
@@ -203,7 +204,7 @@ def test_limits_of_the_server(runs):
 
 
 def test_a_costs_file_describes_the_server(runs):
-    (runs / "costs.txt").write_text(costs_line(PLAIN, Server(True, 4, 512)))
+    (runs / "costs.txt").write_text(costs_line(Server(PLAIN, True, 4, 512)))
     said, table = command(runs, "--costs", runs / "costs.txt", "--predict", runs / "c16.json")
     assert "max_num_seqs 4, budget 512" in said and abs(float(table["c16", "p50_ttft_ms"]["error_percent"])) < 5
     assert "max_num_seqs 9" in command(runs, "--costs", runs / "costs.txt", "--predict", runs / "c16.json",

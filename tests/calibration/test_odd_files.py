@@ -7,7 +7,7 @@ import pytest
 from calibration.doubts import doubts
 from test_measured import calibration
 from files.benchmarks import load_benches
-from files.costs import load_costs, load_server
+from files.costs import load_server
 from fixture import ROOT, script, words
 
 PLAN, PUBLIC, CLOCKED = (ROOT / "fixtures" / name for name in ("plan", "public", "clocked"))
@@ -44,20 +44,20 @@ SUMMARIES = [
 
 
 def calibrated_files(paths, out, *options):
-    """(Costs, Server, what is said) of calibrate on these files."""
+    """(Server, what is said) of calibrate on these files."""
     paths = [next(folder / path for folder in (PLAN, PUBLIC) if (folder / path).exists()) for path in paths]
     done = script("calibrate", *paths, "--out", out, *options)
     assert done.returncode == 0, done.stderr
-    return load_costs(out / "costs.txt"), load_server(out / "costs.txt"), words(done.stdout)
+    return load_server(out / "costs.txt"), words(done.stdout)
 
 
-def check(costs, server, said, right, why, sentences, rel):
+def check(server, said, right, why, sentences, rel):
     """right: where it is None, nothing is told; an overhead may be off by a millisecond."""
     fields = ("prefill_us_per_token", "step_us", "step_us_per_sequence", "overhead_us")
     for field, value in zip(fields, right or ()):
         if value is not None:
             far = 1_000 if field == "overhead_us" else 0
-            assert getattr(costs, field) == pytest.approx(value, rel=rel, abs=far), field
+            assert getattr(server.costs, field) == pytest.approx(value, rel=rel, abs=far), field
     assert (server.trusted, server.why) == (("no", why) if why else (None, None))
     assert (" DISAGREEMENT: do not trust these costs" in said) is bool(why)
     for sentence in sentences:
@@ -86,7 +86,8 @@ def test_lengths_that_a_summary_does_not_hold(tmp_path):
     r, lengths = random.Random(5), tmp_path / "lengths.json"
     lengths.write_text(json.dumps([{"prompt_tokens": r.randint(50, 1500), "output_tokens": r.randint(10, 200)}
                                    for _ in range(500)]))
-    costs, server, _ = calibrated_files(SUMMARIES[1][0], tmp_path, "--lengths", lengths, *ONE_BUDGET)
+    server, _ = calibrated_files(SUMMARIES[1][0], tmp_path, "--lengths", lengths, *ONE_BUDGET)
+    costs = server.costs
     assert server.trusted is None and costs.prefill_us_per_token == pytest.approx(50, rel=0.1)
     assert costs.decode_us(4) == pytest.approx(8_200, rel=0.03)
     assert costs.decode_us(15) == pytest.approx(8_750, rel=0.05)

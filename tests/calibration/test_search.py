@@ -12,7 +12,7 @@ from calibration.ways import fit_doubts
 from common import BadInput
 from files.costs import Costs, Server
 
-LIMITS = Server(None, 32, 2048)
+LIMITS = Server(Costs(), None, 32, 2048)
 LINE = Way(LIMITS)
 
 
@@ -199,7 +199,7 @@ def measured(name, costs, server, clients, arrivals_us=None, n=60, prompt=(50, 1
     r = random.Random(name)
     lengths = [[r.randint(*span) for _ in range(n)] for span in (prompt, output)]
     made = Load(name, *lengths, arrivals_us or [*range(n)], clients, {}, [])
-    return made._replace(figures=predicted_figures(made, costs, server))
+    return made._replace(figures=predicted_figures(made, server._replace(costs=costs)))
 
 
 def poisson(rps, n):
@@ -207,15 +207,15 @@ def poisson(rps, n):
     return [round(1e6 * (now_s := now_s + r.expovariate(rps))) for _ in range(n)]
 
 
-def near(loads, costs, server, rel=0.05):
+def near(loads, server, rel=0.05):
     """Are the loads predicted?"""
     for one in loads:
-        ours = predicted_figures(one, costs, server)
+        ours = predicted_figures(one, server)
         for name in ("p50_tpot_ms", "throughput_tps"):
             assert ours[name] == pytest.approx(one.figures[name], rel=rel), (one.name, name)
 
 
-SERVER = Server(True, 64, 2048)
+SERVER = Server(Costs(), True, 64, 2048)
 
 
 def mixture(points=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)):
@@ -229,7 +229,7 @@ def test_a_mixture_of_experts(told, rel):
     """Two closed loops calibrate, those between them are predicted. A line would be a third too fast at 8 clients."""
     loads = [measured(f"c{clients}", mixture(), SERVER, clients) for clients in (2, 8, 16, 32, 56)]
     found = search.fitted([loads[0], loads[-1]], SERVER, told)
-    near(loads, found.costs, found.way.server, rel)
+    near(loads, found.way.server, rel)
 
 
 def test_a_dense_server_stays_a_line():
@@ -245,7 +245,7 @@ def test_the_budget_is_told():
              for rps in (1, 5)]
     found = search.fitted(loads, SERVER._replace(max_num_batched_tokens=None, asynchronous=True))
     assert found.way.server.max_num_batched_tokens == 8192 and found.error < 0.1
-    small = [one._replace(figures=predicted_figures(one, Costs(60, 8_000, 200, 3_000), SERVER)) for one in loads]
+    small = [one._replace(figures=predicted_figures(one, SERVER._replace(costs=Costs(60, 8_000, 200, 3_000)))) for one in loads]
     found = search.fitted(small, SERVER._replace(max_num_batched_tokens=None, asynchronous=True))
     assert found.way.server.max_num_batched_tokens == 2048
 

@@ -17,9 +17,9 @@ from itertools import accumulate
 from random import Random
 
 from common import Requests
-from files.costs import Costs
+from files.costs import Costs, Server
 from planning.arrivals import own_rps
-from planning.engine import Server, Targets, Traffic
+from planning.engine import Targets, Traffic
 from planning.loads import Problem, Setup, stream_for
 from planning.replays import REPLAYS, block_rows
 from planning.search import Found, Z, capacity_of, carried, edge_of, stream_edge

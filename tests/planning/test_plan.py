@@ -200,12 +200,13 @@ def test_the_servers_own_limits_are_the_default(tmp_path):
     costs.write_text(LAB_COSTS + " scheduling=synchronous max_num_seqs=3 max_num_batched_tokens=64 kv_tokens=4000")
 
     def of(described, *options):
-        return [(setup.max_num_seqs, *setup.server[1:])
-                for setup in plan.setups_of(plan.parser().parse_args(options), plan.load_server(described))]
+        return [(setup.max_num_seqs, server.max_num_batched_tokens, server.kv_tokens, server.asynchronous)
+                for setup in plan.setups_of(plan.parser().parse_args(options), plan.load_server(described))
+                for server in [setup.server]]
 
-    assert of(costs) == [(3, 64, 249, False)]
+    assert of(costs) == [(3, 64, 4000, False)]
     assert of(costs, "--max-num-seqs", "9", "8", "9", "--max-num-batched-tokens", "99", "50", "--kv-tokens", "170") == \
-        [(8, 50, 9, False), (9, 50, 9, False), (8, 99, 9, False), (9, 99, 9, False)]
+        [(8, 50, 170, False), (9, 50, 170, False), (8, 99, 170, False), (9, 99, 170, False)]
     assert [one[:2] for one in of(None)] == [(limit, 2048) for limit in plan.MAX_NUM_SEQS] and of(None)[0][3]
 
 

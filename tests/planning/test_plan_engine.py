@@ -6,15 +6,15 @@ from itertools import accumulate
 
 import pytest
 from common import Requests
-from files.costs import Costs
+from files.costs import Costs, Server
 from paging.clock import percentile_of_counts
 from paging.scheduler import UNLIMITED
 from plan_acceptance import fresh
 from planning.arrivals import Grid, grid_of, own_rps, poisson, scaled, spread
-from planning.engine import Run, Server, Targets, Traffic, alone, blocks_of, capacity_rps, measured, simulate, together
+from planning.engine import Run, Targets, Traffic, alone, blocks_of, capacity_rps, measured, simulate, together
 from planning.replays import block_rows, drawn, gaps_of, memory, renamed, repeated, stream
 
-PLAIN = Server(Costs(), 2048, asynchronous=False)  # so that times can be told by hand: 0.05 ms a token, 8 ms a step
+PLAIN = Server(Costs(), False)  # so that times can be told by hand: 0.05 ms a token, 8 ms a step
 PAIRS = Traffic(Requests([20] * 4, [1] * 4), [0, 10_000, 100_000, 110_000], None)  # 9 ms each
 
 
@@ -79,7 +79,7 @@ def test_capacity_is_read_when_the_last_one_enters():
 def test_capacity_of_requests_that_all_run_at_once():
     """With as many slots as requests all end in one step: 200,000 tokens and 8 ms."""
     many = Traffic(Requests([20] * 10_000, [1] * 10_000), None, None)
-    server = Server(Costs(), 1_000_000, asynchronous=False)
+    server = Server(Costs(), False, max_num_batched_tokens=1_000_000)
     assert capacity_rps(server, many, 10_000) == pytest.approx(10_000 / 10.008)
 
 

@@ -9,11 +9,10 @@ import pytest
 from bench_file import bench
 from common import Requests
 from files.benchmarks import Bench
-from files.costs import Costs
-from files.costs import Server as Described
+from files.costs import Costs, Server
 from planning.answers import Answers, Asked
 from planning.arrivals import Grid
-from planning.engine import TIMES, Measures, Server, Targets, Traffic, simulate, measured
+from planning.engine import TIMES, Measures, Targets, Traffic, simulate, measured
 from planning.loads import Problem, Setup
 from planning.own_run import Check, apart, checked, compared, own_run, run_of_bench
 from planning.replays import REPLAYS
@@ -27,7 +26,8 @@ INF = math.inf
 AT = Measures(100.0, 20.0, 900.0, 25.0, 1234.5, 0.98765, 12)
 OVER = AT._replace(ttft_ms=250.0)
 TRAFFIC = Traffic(Requests([20] * 500, [3] * 500), [100_000 * i for i in range(500)], None)
-EIGHT, SIXTEEN = (Setup(Server(Costs(), 2048, 400), limit) for limit in (8, 16))
+SERVER = Server(Costs(), True, None, 2048, 6416, measured_sequences=12, measured_prompt_tokens=20)
+EIGHT, SIXTEEN = (Setup(SERVER, limit) for limit in (8, 16))
 CLOSED = SIXTEEN._replace(closed_to=256)
 ASKED = Asked([EIGHT, SIXTEEN], 256)
 
@@ -45,8 +45,7 @@ GOOD = Answers(AT, (found(10.0)._replace(replays=()), Found(SIXTEEN, 9.5, None))
 
 def plan(answers=GOOD, targets=Targets(), traffic=TRAFFIC, asked=ASKED, **more):
     """A Plan of which there is nothing to be said beside its answers, unless more says otherwise."""
-    quiet = {"names": ("t", "c.txt"), "own": 10.0, "grid": None, "spread": False, "closed": False,
-             "server": Described(measured_sequences=12, measured_prompt_tokens=20)}
+    quiet = {"names": ("t", "c.txt"), "own": 10.0, "grid": None, "spread": False, "closed": False}
     return Plan(Problem(targets, traffic, 10, 10.0), asked, answers, **quiet | more)
 
 
@@ -71,7 +70,7 @@ def test_the_pairs_of_a_plan():
 
 
 def test_a_plan_without_answers_has_no_numbers():
-    server = Server(Costs(), 99, 9, False)
+    server = Server(Costs(), False, None, 99, 160)
     setup = Setup(server, 8, gateway=3)
     no_edge = found(10.0, setup, highest=True)
     for answers, end in ((Answers(AT), "open=infeasible closed=infeasible\n"),
@@ -138,7 +137,7 @@ def test_the_numbers_of_the_picture():
     slow = found(10.0, over=AT._replace(tpot_ms=60.0))
     assert picture_of(plan(GOOD._replace(tried=(slow,), open=slow)))[:3] == \
         ("p99 TPOT", 50.0, {"8": [(10.0, 20.0), (15.0, 60.0)]}), "what binds is drawn"
-    budgets = (found(10.0), found(9.0, EIGHT._replace(server=Server(Costs(), 99, 400))))
+    budgets = (found(10.0), found(9.0, EIGHT._replace(server=SERVER._replace(max_num_batched_tokens=99))))
     names = list(picture_of(plan(GOOD._replace(tried=budgets))).limits)
     assert names == ["8 (2048 tokens)", "8 (99 tokens)"]
     no_edge = found(10.0, highest=True)

@@ -5,19 +5,19 @@ import random
 
 import pytest
 from common import Requests, percentile
-from files.costs import Costs
+from files.costs import Costs, Server
 from paging import clock
 from plan_acceptance import trial
 from planning.answers import most_running, setups_tried
 from planning.arrivals import own_rps
-from planning.engine import Measures, Server, Targets, Traffic, simulate
+from planning.engine import Measures, Targets, Traffic, simulate
 from planning.loads import LONG, Problem, Setup, run_at, stream_for
 from planning.replays import REPLAYS, block_rows
 from planning.search import Edge, Found, Z, capacity_of, carried, edge_of, last_met, loads_of, rounded_down
 from planning.search import rps_of, stream_edge
 from planning.servers import after_burst, by_hour, search_servers
 
-PLAIN = Server(Costs(), 2048, asynchronous=False)  # so that times can be told by hand: 0.05 ms a token, 8 ms a step
+PLAIN = Server(Costs(), False)  # so that times can be told by hand: 0.05 ms a token, 8 ms a step
 ONE = Setup(PLAIN, 1)  # one slot
 PAIRS = Traffic(Requests([20] * 800, [1] * 800), [100_000 * (i // 2) + 10_000 * (i % 2) for i in range(800)], None)
 
@@ -161,7 +161,7 @@ def test_edges_against_a_brute_force(seed):
     requests = Requests([r.randint(1, 90) for _ in range(30)], [r.randint(1, 12) for _ in range(30)])
     arrivals_us = sorted(r.randrange(2_000_000) for _ in range(30))
     traffic = Traffic(requests, [us - arrivals_us[0] for us in arrivals_us], None)
-    one, setup = problem(traffic, 60.0, 15.0), Setup(Server(Costs(overhead_us=500), 64), 4)
+    one, setup = problem(traffic, 60.0, 15.0), Setup(Server(Costs(overhead_us=500), max_num_batched_tokens=64), 4)
     capacity = capacity_of(one, setup)
     for seed, edge in ((None, trace_edge(one, setup, capacity)), (5, stream_edge(one, setup, capacity, 20.0, 5))):
         stream = stream_for(one, setup, seed)
