@@ -2,7 +2,9 @@
 
 Reads detailed results of vllm bench serve (--save-result --save-detailed) or of sglang's
 bench_serving (--output-details), one run or several of the same server, of any load. Every gap
-between two tokens is a sample of one step, and the client's own times tell what was in it:
+between two tokens is a sample of one step, and the client's own times tell what was in it. Of logs
+that hold only the first and the last token of each request (guidellm, a gateway's, with --columns),
+a request is a sample of the sum of its steps. They tell
 
     prefill_ms_per_token   what a prompt token adds to a step
     hidden_ms              the part of a prefill that costs nothing, as long as weights are read
@@ -37,7 +39,7 @@ from running.options import add_columns, options, parser_of
 from files.costs import BUDGET, Server, costs_line, parsed
 from calibration.loads import load_of_point
 from calibration.search import ratio
-from calibration.ways import found_in, found_in_logs
+from calibration.ways import found_in
 from files.inputs import refuse_twins
 from files.sources import load_trace
 
@@ -70,8 +72,7 @@ def main():
     refuse_twins(args.benches)
     points = list(map(load_of_point, args.point))
     lengths = args.lengths and load_trace(args.lengths, timed=False).requests
-    found = (found_in_logs(args.benches, args.columns, told, points) if args.columns else
-             found_in(args.benches, told, points, lengths, args.experts))
+    found = found_in(args.benches, told, points, lengths, args.experts, args.columns)
     text = costs_line(found.server)
     parsed("costs.txt", text)  # what is written can be read
     save(args.out, {"costs.txt": text})

@@ -156,9 +156,11 @@ def conversation(benches):
     for bench in benches:
         requests = list(zip(bench.prompt_tokens, bench.output_tokens))
         grown = sum(after[0] > before[0] + before[1] for before, after in zip(requests, requests[1:]))
-        if bench.cached_tokens is None and len(requests) > 4 * ENOUGH and grown > TURNS * (len(requests) - 1):
-            return Doubt("history", f"{bench.name}: {grown} of {len(requests) - 1} requests are longer than the one "
-                         "before and its answer: turns of conversations, whose history most servers find in their "
-                         "cache. Then a prompt token that is computed costs several times more than it seems. "
+        many = len(requests) > 4 * ENOUGH and grown > TURNS * (len(requests) - 1)
+        if bench.cached_tokens is None and (bench.turns or many):
+            which = f"{bench.turns} of {len(requests)} requests are later" if bench.turns else \
+                f"{grown} of {len(requests) - 1} requests are longer than the one before and its answer:"
+            return Doubt("history", f"{bench.name}: {which} turns of conversations, whose history most servers find in "
+                         "their cache. Then a prompt token that is computed costs several times more than it seems. "
                          "Measure with --cache-report.")
     return None

@@ -24,6 +24,7 @@ LOWER = 0.02  # and lower the mean residual by this share, or move what is expla
 USEFUL = 0.005  # of a step on average. No smaller residual and no smaller move is worth a term
 RESOLUTION_US = 1.0  # of a clock: no residual is told from a smaller one
 PICKED = 3_000  # samples that are enough to choose the terms by
+FEW = 500  # to compare
 ROUNDS = 40
 SETTLED = 1e-5  # a sum of residuals that falls by a smaller share stands still
 
@@ -181,14 +182,14 @@ def candidates(terms, samples):
     return [term for term in ["step", "prefill", "sequence", "context", *hidden, *bends] if term not in terms]
 
 
-def fit(samples):
-    """The Fit of the terms that the samples tell."""
-    some = samples[:: -(-len(samples) // PICKED)]
+def fit(samples, rough=False):
+    """The Fit of the terms that the samples tell. rough: of a few of the samples, to compare."""
+    some = samples[:: -(-len(samples) // (FEW if rough else PICKED))]
     best = fitted(["step"], some, {})
     while True:
         terms = list(best.terms)
         more = [fit for term in candidates(terms, some) if (fit := fitted([*terms, term], some, best.terms))]
         better = min(more, key=attrgetter("mean_us"), default=best)
         if not is_better(better, best, some):
-            return fitted(terms, samples, best.terms) or applied(best.terms, samples)
+            return not rough and fitted(terms, samples, best.terms) or applied(best.terms, samples)
         best = better

@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from common import BadInput
 from files.costs import BUDGET, Costs
-from calibration.fit import Fit, fit
+from calibration.fit import Fit, applied, fit
 from calibration.overhead import ENOUGH, Overhead, alone_in, overhead_of
-from calibration.samples import Sample, computed_tokens, mean_sequences, step_samples, typical_samples
+from calibration.samples import Sample, at_budget, computed_tokens, mean_sequences, step_samples, typical_samples
 
 LEAST_BUDGET = 64  # with a smaller one hardly a prompt goes through in one step
 LONG, OFTEN = 0.25, 0.05  # a step is long if this share of it is not explained; so many of them are not noise
+ROUGH = 0.05  # of a step, the mean residual: so large that prompts may have been cut all the time
+LARGER_BUDGETS = (8192, 16384)  # that vLLM takes on large GPUs
 LOWER = 0.2  # chunks explain long steps if the residuals become smaller by this share
 MOST_GAPS = 100_000  # of all runs together; above that, those of every second, third ... request
 
@@ -39,19 +41,31 @@ class Calibration(NamedTuple):
 def calibrated(benches, budget=None):
     """The Calibration of the server behind one or more runs. Raises BadInput where no step can be told.
 
-    budget: its max_num_batched_tokens. None: BUDGET, or less if steps look as if they held chunks of prompts, and if
-    such chunks explain them.
+    budget: its max_num_batched_tokens. None: BUDGET; or more, if steps hold more; or less, if that explains the steps.
     """
-    whole = cut = at_budget(benches, budget or BUDGET)
-    while not budget and looks_cut(cut) and cut.budget > LEAST_BUDGET:
-        cut = at_budget(benches, cut.budget // 2)
-    return cut if error_of(cut) < (1 - LOWER) * error_of(whole) else whole
+    gaps = sum(len(itls) for bench in benches for itls in bench.itls_s)
+    runs = [steps_of(bench, gaps) for bench in benches]
+    best = whole = cut = fitted_at(runs, budget or BUDGET)
+    for larger in LARGER_BUDGETS:
+        if not budget and holds_more(best):
+            best = fitted_at(runs, larger)
+    while not budget and best.budget <= BUDGET and cut.budget > LEAST_BUDGET and \
+            (looks_cut(cut) or error_of(cut) > ROUGH or not tells_prefill(cut)):
+        cut = fitted_at(runs, cut.budget // 2, rough=True)
+        if error_of(cut) < min((1 - LOWER) * error_of(whole), error_of(best)):
+            best = cut
+    return with_overhead(benches, best if best.budget >= whole.budget else fitted_at(runs, best.budget))
 
 
 def error_of(found):
     """The mean residual as a share of the samples."""
     return found.fit.mean_us * fsum(sample.gaps for sample in found.samples) / \
         fsum(sample.us * sample.gaps for sample in found.samples)
+
+
+def tells_prefill(found):
+    """Does the fit have a prefill, or did hardly a step have one?"""
+    return "prefill" in found.fit.terms or sum(sample.prefills > 0 for sample in found.samples) < ENOUGH
 
 
 def looks_cut(found):
@@ -64,34 +78,55 @@ def looks_cut(found):
     return sum(before) >= max(ENOUGH, OFTEN * len(before), 3 * as_elsewhere * len(before))
 
 
-def at_budget(benches, budget):
-    """The Calibration if the server's token budget is this."""
-    gaps = sum(len(itls) for bench in benches for itls in bench.itls_s)
-    steps = [steps_of(bench, budget, gaps) for bench in benches]
+def holds_more(found):
+    """Do steps take as long as all prompts need whose first token came with them, though these exceed the budget?
+
+    If a step cannot hold more than the budget, it takes as long as so many tokens need: which of the two is nearer?
+    """
+    big = [sample for steps in found.steps if steps for _, sample in steps.single
+           if sample.prompt_tokens > found.budget]
+    prefill_us = found.fit.terms.get("prefill", 0.0)
+    if len(big) < ENOUGH or not prefill_us:
+        return False
+    residuals = applied(found.fit.terms, big).residuals_us
+    all_of_it = sum(residual > -prefill_us * (sample.prompt_tokens - found.budget) / 2
+                    for residual, sample in zip(residuals, big))
+    return all_of_it > len(big) / 2
+
+
+def fitted_at(runs, budget, rough=False):
+    """The Calibration if the server's token budget is this, without prefill that only TTFTs tell, and overhead."""
+    steps = [steps and at_budget(steps, budget) for steps in runs]
     samples = [sample for of_run in steps if of_run for sample in of_run.samples]
     if not samples:
         raise BadInput("no run has a request of two or more output tokens: nothing says how long a step takes")
     if median(sample.us for sample in samples) < 1:
         raise BadInput("tokens came many at a time, the median gap between them is 0: no step can be told")
-    best = fit(samples)
+    best = fit(samples, rough)
     if best.terms.get("step", 0) < 1 and "sequence" not in best.terms:
         raise BadInput("the gaps between tokens do not tell how long a step takes")
-    costs, source = costs_of(best, samples), "gaps" if "prefill" in best.terms else "nothing"
+    source = "gaps" if "prefill" in best.terms else "nothing"
+    return Calibration(costs_of(best, samples), None, best, samples, steps, None, budget, source)
+
+
+def with_overhead(benches, found):
+    """The Calibration with what TTFTs tell: the overhead, the scheduler, and a prefill that no gap told."""
+    costs, source = found.costs, found.prefill_from
     if source == "nothing":
-        costs, source = with_prefill(benches, costs, budget)
-    overhead = overhead_of(benches, costs, budget)
-    costs = costs._replace(overhead_us=overhead.us)
-    return Calibration(costs, overhead.asynchronous, best, samples, steps, overhead, budget, source)
+        costs, source = with_prefill(benches, costs, found.budget)
+    overhead = overhead_of(benches, costs, found.budget)
+    return found._replace(costs=costs._replace(overhead_us=overhead.us), asynchronous=overhead.asynchronous,
+                          overhead=overhead, prefill_from=source)
 
 
-def steps_of(bench, budget, gaps):
+def steps_of(bench, gaps):
     """The Steps of one run of those that have so many gaps in all; None where it says nothing."""
     if bench.starts_s is None:
         return typical_samples(bench)
     mine = sum(map(len, bench.itls_s))
     if not mine:
         return None
-    return step_samples(bench, budget, mine if gaps <= MOST_GAPS else -(-MOST_GAPS * mine // gaps))
+    return step_samples(bench, mine if gaps <= MOST_GAPS else -(-MOST_GAPS * mine // gaps))
 
 
 def costs_of(best, samples):

@@ -121,7 +121,7 @@ def is_result(record):
     return isinstance(record, dict) and "output_throughput" in record and not record.get("input_lens")
 
 
-def load_summaries(path):
+def load_summaries(path, columns=None):
     """The Loads of a file, or the one that FILE:NAME chooses, by its name or its number from 1.
 
     Raises BadInput or OSError.
@@ -129,8 +129,8 @@ def load_summaries(path):
     path, name = chosen(path)
     if name is not None and WINDOW.fullmatch(name) and not is_summary(path):
         first, last = map(int, name.split("-"))
-        return [load_of_bench(bench, (first - 1, last)) for bench in load_benches(path)]
-    loads = loads_of(path)
+        return [load_of_bench(bench, (first - 1, last)) for bench in load_benches(path, columns)]
+    loads = loads_of(path, columns)
     if name is None:
         return loads
     found = [load for load in loads if load.name == name]
@@ -142,7 +142,7 @@ def load_summaries(path):
     return found
 
 
-def loads_of(path):
+def loads_of(path, columns=None):
     """All Loads of a file."""
     text = read_text(path)
     if is_summary(path):
@@ -154,7 +154,7 @@ def loads_of(path):
             names = [name] if len(records) == 1 else [f"{name}-{number}" for number in range(1, len(records) + 1)]
             return [load_of_result(f"{path}: run {number}", record, name)
                     for number, (name, record) in enumerate(zip(names, records), 1)]
-    return [load_of_bench(bench) for bench in load_benches(path)]
+    return [load_of_bench(bench) for bench in load_benches(path, columns)]
 
 
 def load_of_entry(where, record, number):
@@ -323,7 +323,7 @@ def load_of_bench(bench, window=None):
     mine = slice(*window) if window else slice(None)
     ttfts, itls, outputs = bench.ttfts_s[mine], bench.itls_s[mine], bench.output_tokens[mine]
     tpots_ms = [1000 * fsum(gaps) / (output - 1) for gaps, output in zip(itls, outputs) if output > 1]
-    gaps_ms = [1000 * gap for gaps in itls for gap in gaps] if not window else []
+    gaps_ms = [1000 * gap for gaps in itls for gap in gaps] if not window and not bench.even else []
     duration_s = bench.duration_s
     if window:
         starts = bench.starts_s[mine]

@@ -49,7 +49,7 @@ def overhead_of(benches, costs, budget):
     alone_us, synchronous, asynchronous = [], [], []
     for bench in benches:
         empty, prompts = alone_in(bench), computed_tokens(bench)
-        more = bounds_of(times_of(bench), prompts, budget, set(empty)) if bench.starts_s else ([], [])
+        more = bounds_of(times_of(bench), prompts, budget, set(empty)) if bench.starts_s and not bench.even else ([], [])
         synchronous += more[0]
         asynchronous += more[1]
         alone_us += [1e6 * bench.ttfts_s[i] - alone(costs, prompts[i], budget) for i in empty]
@@ -59,6 +59,10 @@ def overhead_of(benches, costs, budget):
     if alone_us:
         alone_us = sorted(max(0.0, us) for us in alone_us)
         middle = median(alone_us)
+        if len(alone_us) < ENOUGH and told is None:  # no way is longer than a TTFT less the request's own steps
+            most_us = min(1e6 * ttft - alone(costs, prompt, budget) for bench in benches
+                          for ttft, prompt in zip(bench.ttfts_s, computed_tokens(bench)))
+            middle = max(0.0, min(middle, most_us))
         if len(alone_us) >= ENOUGH or told is None:
             low, high = alone_us[len(alone_us) // 20], alone_us[-1 - len(alone_us) // 20]
             return Overhead(middle, low, high, len(alone_us), len(synchronous), told, shares)

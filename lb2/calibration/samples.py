@@ -46,8 +46,10 @@ class Steps(NamedTuple):
 
     samples: list
     gaps: int  # between tokens
-    every: int  # 2: the gaps of every second request are in the samples
-    preemptions: int
+    every: int = 1  # 2: the gaps of every second request are in the samples
+    preemptions: int = 0
+    single: tuple = ()  # (end in seconds, Sample) of each step by itself; () where no step is known
+    counts: object = None  # the run's Counts
 
 
 class Life(NamedTuple):
@@ -81,6 +83,11 @@ class Counts:
         """Prompt tokens of those whose first token came after the step that ended at from_s, and by the one of to_s."""
         first, last = (bisect_right(self.began_s, time_s + self.half_s) for time_s in (from_s, to_s))
         return self.computed[last] - self.computed[first]
+
+    def first_tokens(self, from_s, to_s):
+        """Steps after the one that ended at from_s, and up to the one of to_s, that gave requests their first token."""
+        first, last = (bisect_right(self.began_s, time_s + self.half_s) for time_s in (from_s, to_s))
+        return sum(self.began_s[i] - self.began_s[i - 1] > self.half_s for i in range(max(1, first), last))
 
 
 def running_sum(pairs):
@@ -136,10 +143,13 @@ def half_step_s(tokens):
     return median(shares) / 2 if shares else 0.0
 
 
-def lives_of(tokens, prompt, token_s, half_s, computed=None):
-    """The Lives of a request: one, or more if it was preempted. token_s: times of everybody's tokens, in order."""
+def lives_of(tokens, prompt, token_s, half_s, computed=None, even=False):
+    """The Lives of a request: one, or more if it was preempted. token_s: times of everybody's tokens, in order.
+
+    even: its tokens are spread evenly, and tell of no preemption.
+    """
     lives, begin, held, computed = [], 0, prompt, prompt if computed is None else computed
-    for i in range(1, len(tokens)):
+    for i in range(1, 0 if even else len(tokens)):
         (before, _), (time, came) = tokens[i - 1], tokens[i]
         if came == 1 and time - before > 4 * half_s:
             first, last = bisect_right(token_s, before + half_s), bisect_left(token_s, time - half_s) - 1
@@ -153,8 +163,8 @@ def lives_of(tokens, prompt, token_s, half_s, computed=None):
 # --- from lives to samples ------------------------------------------------------------------------
 
 
-def step_samples(bench, budget, most=100_000):
-    """The Steps of a run with start times, in order of time. budget: the server's max_num_batched_tokens.
+def step_samples(bench, most=100_000):
+    """The Steps of a run with start times, in order of time, each step by itself.
 
     Of a run with more gaps than `most`, those of every second, third ... request are taken.
     """
@@ -162,16 +172,26 @@ def step_samples(bench, budget, most=100_000):
     half_s, gaps = half_step_s(tokens), sum(map(len, tokens)) - len(tokens)
     token_s = sorted(time for each in tokens for time, _ in each)
     prompts = zip(tokens, bench.prompt_tokens, computed_tokens(bench))
-    lives = [lives_of(each, prompt, token_s, half_s, computed) for each, prompt, computed in prompts]
+    lives = [lives_of(each, prompt, token_s, half_s, computed, bench.even) for each, prompt, computed in prompts]
     counts = Counts([life for each in lives for life in each], half_s)
     every = -(-gaps // most) or 1
+    if bench.even:
+        return Steps([whole(life, counts) for life, in lives[::every] if len(life.tokens) > 1], gaps, every)
     taken = []
     for life in (life for each in lives[::every] for life in each):
         for (before, _), (time, came) in zip(life.tokens, life.tokens[1:]):
             taken.append((time, (time - before) / came, *counts.at(time), counts.prefilled(before, time) / came))
     taken.sort()
     steps = [one_step(list(same)) for _, same in groupby(taken, key=itemgetter(2, 3, 4))]
-    return Steps(unchunked(steps, counts, budget), gaps, every, sum(map(len, lives)) - len(lives))
+    return Steps([sample for _, sample in steps], gaps, every, sum(map(len, lives)) - len(lives), steps, counts)
+
+
+def whole(life, counts):
+    """The Sample of all steps of a request of which only its first and its last token are known: sums over them."""
+    first_s, last_s = life.tokens[0][0], life.tokens[-1][0]
+    sequences, cached = map(fsum, zip(*(counts.at(time) for time, _ in life.tokens[1:])))
+    return Sample(1e6 * (last_s - first_s), len(life.tokens) - 1, sequences, counts.prefilled(first_s, last_s),
+                  counts.first_tokens(first_s, last_s), cached, len(life.tokens) - 1)
 
 
 def typical_samples(bench):
@@ -184,7 +204,7 @@ def typical_samples(bench):
         return None
     shares = [share for each in arrivals(bench) if (share := shares_s(each))]
     samples = [Sample(1e6 * median(share), 1, sequences, 0, 0, 0, len(share)) for share in shares]
-    return Steps(samples, sum(map(len, shares)), 1, 0)
+    return Steps(samples, sum(map(len, shares)))
 
 
 def mean_sequences(bench):
@@ -201,10 +221,12 @@ def one_step(gaps):
     return time, Sample(us, 1, sequences, prompt, int(prompt > 0), cached, len(gaps))
 
 
-def unchunked(steps, counts, budget):
-    """The samples of steps; those among which a prompt may have been cut in chunks are added up, or left out."""
-    done = []  # (end, sample), or (end, None)
-    for end_s, sample in steps:
+def at_budget(steps, budget):
+    """The Steps of a server with this max_num_batched_tokens: those among which a prompt may have been cut in chunks
+    are added up, or left out.
+    """
+    counts, done = steps.counts, []  # (end, sample), or (end, None)
+    for end_s, sample in steps.single:
         start_s = end_s - sample.us / 1e6
         before = counts.prefilled(start_s - 2 * counts.half_s, start_s)
         if sample.prompt_tokens and before + sample.prompt_tokens + sample.sequences > budget:
@@ -215,7 +237,7 @@ def unchunked(steps, counts, budget):
                 sample = earlier and added(earlier, sample, budget)
                 start_s = end_s - sample.us / 1e6 if sample else start_s
         done.append((end_s, sample))
-    return [sample for _, sample in done if sample]
+    return steps._replace(samples=[sample for _, sample in done if sample]) if done else steps
 
 
 def added(earlier, later, budget):

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from files.benchmarks import load_benches
 from files.costs import BUDGET, MAX_NUM_SEQS, Server
-from files.source_table import named
 from calibration.doubts import Doubt, doubts
 from calibration.gaps import calibrated
-from calibration.loads import is_summary, load_of_bench, load_summaries, with_lengths
+from calibration.loads import is_summary, load_summaries, with_lengths
 from calibration.search import fitted
 from calibration.words import most_sequences, said, said_of_summaries
 
@@ -28,16 +27,16 @@ class Found(NamedTuple):
     sentences: list
 
 
-def found_in(paths, told=Server(), points=(), lengths=None, experts=None):
+def found_in(paths, told=Server(), points=(), lengths=None, experts=None, columns=None):
     """The Found of some results. Raises BadInput.
 
     told: what the user says of the server. points: Loads beside the results. lengths: Requests, for summaries whose
-    lengths are not known. experts: E/k of a mixture of E experts, k of which serve a token.
+    lengths are not known. experts: E/k of a mixture of E experts, k of which serve a token. columns: of logs.
     """
     if points or any(map(is_summary, paths)):
-        loads = [*(load for path in paths for load in load_summaries(path)), *points]
+        loads = [*(load for path in paths for load in load_summaries(path, columns)), *points]
         return found_by_figures([with_lengths(load, lengths) for load in loads] if lengths else loads, told, experts)
-    return found_by_gaps([bench for path in paths for bench in load_benches(path)], told)
+    return found_by_gaps([bench for path in paths for bench in load_benches(path, columns)], told)
 
 
 def found_by_figures(loads, told, experts):
@@ -73,7 +72,7 @@ def found_by_gaps(benches, told):
     """The Found of detailed results."""
     found = calibrated(benches, told.max_num_batched_tokens)
     asynchronous = found.asynchronous is not False if told.asynchronous is None else told.asynchronous
-    budget = found.budget if found.budget < BUDGET else told.max_num_batched_tokens
+    budget = found.budget if found.budget != BUDGET else told.max_num_batched_tokens
     server = told._replace(costs=found.costs, asynchronous=asynchronous, max_num_batched_tokens=budget, assumed=assumed(told, budget),
                            measured_sequences=round(most_sequences(found)),
                            measured_prompt_tokens=max(tokens for bench in benches for tokens in bench.prompt_tokens))
@@ -95,13 +94,3 @@ def assumed(told, budget):
     """The limits that nobody told and no run tells, as vLLM has them by default; None: all are known."""
     limits = [("max_num_batched_tokens", budget, BUDGET), ("max_num_seqs", told.max_num_seqs, MAX_NUM_SEQS)]
     return ",".join(f"{name}:{default}" for name, known, default in limits if not known) or None
-
-
-def found_in_logs(paths, columns, told=Server(), points=()):
-    """The Found of logs whose columns the user names: by the gaps in them, or else by TTFTs and latencies."""
-    benches, gaps = [bench for path in paths for bench in load_benches(path, columns, means=True)], named(columns).gaps
-    if gaps and not points:
-        return found_by_gaps(benches, told)
-    loads = [load_of_bench(bench) for bench in benches]
-    return found_in([], told, [*points, *(load._replace(figures={
-        name: figure for name, figure in load.figures.items() if gaps or "itl" not in name}) for load in loads)])

@@ -25,7 +25,7 @@ FEW = 30  # samples with a prefill, below which more are asked for
 
 def said(benches, found, told):
     """The sentences that explain a Calibration. told: what the user says of the server."""
-    parts = [meaning(found), [residuals(found)], oddities(benches, found, told), [scheduler(found)],
+    parts = [meaning(found), [residuals(benches, found)], oddities(benches, found, told), [scheduler(found)],
              [extrapolates(benches, found)], missing(benches, found), defaults(told, found.budget != BUDGET)]
     return [sentence for part in parts for sentence in part]
 
@@ -50,7 +50,10 @@ def meaning(found):
     overhead = found.overhead
     if found.prefill_from == "one length" or not (overhead.us or overhead.high_us):
         yield "The overhead, from the client to the scheduler and back, is not told: overhead_ms is 0."
-    elif overhead.alone >= ENOUGH or overhead.asynchronous is None:
+    elif overhead.alone < ENOUGH and overhead.asynchronous is None:
+        yield f"The overhead, from the client to the scheduler and back, is taken to be {overhead.us / 1000:.2f} ms, " \
+              "the least that a TTFT leaves beside its own steps. It may be less."
+    elif overhead.alone >= ENOUGH:
         yield f"The overhead, from the client to the scheduler and back, is {overhead.us / 1000:.2f} ms: the median " \
               f"of {counted(overhead.alone, 'request')} that found the server empty."
     else:
@@ -66,14 +69,17 @@ WHENCE = {
 }
 
 
-def residuals(found):
+def residuals(benches, found):
     """How far the samples are from the fit."""
     percents = [100 * residual / sample.us for residual, sample in zip(found.fit.residuals_us, found.samples)]
     spread = [percentile(percents, percent) for percent in (5, 95)]
     gaps = sum(steps.gaps for steps in found.steps if steps)
     with_prefill = sum(sample.prefills > 0 for sample in found.samples)
     size = median(map(abs, percents))
-    return f"{len(percents):,} steps told by {gaps:,} gaps between tokens, {with_prefill:,} of them with a prefill. " \
+    what = f"{len(percents):,} steps told by {gaps:,} gaps between tokens"
+    if all(bench.even for bench in benches):
+        what = f"{len(percents):,} requests, of which only the first and the last token are known: sums of steps"
+    return f"{what}, {with_prefill:,} of them with a prefill. " \
            f"Residuals: median size {size:.2f} %, 5 to 95 %: {spread[0]:+.2f} to {spread[1]:+.2f} %."
 
 
@@ -84,6 +90,13 @@ def defaults(told, budget_found):
     taken = [f"{name} {value:,}" for name, value in limits.items() if value]
     if taken:
         yield f"Not told, and taken by default: {', '.join(taken)}; costs.txt says it. {DEFAULTS}"
+
+
+def budget(told, found):
+    """A limit that the fit told."""
+    if not told.max_num_batched_tokens and found != BUDGET:
+        yield f"The token budget is told by the fit: {found:,} explains what was measured better than {BUDGET:,}. " \
+              "--max-num-batched-tokens tells it better."
 
 
 def oddities(benches, found, told):
@@ -111,10 +124,7 @@ def oddities(benches, found, told):
             yield f"{bench.name}: {queued} of {len(bench.ttfts_s)} requests waited at the server, and never more " \
                   f"than {counted(most, 'sequence')} ran together: its max_num_seqs, or its memory. Their TTFT holds " \
                   "the waiting; it tells no overhead."
-    largest = max(sample.prompt_tokens / max(1, sample.prefills) for sample in found.samples)
-    if not told.max_num_batched_tokens and largest > found.budget / 2 and found.budget < BUDGET:
-        yield f"Steps look as if prompts were cut in chunks of {found.budget}; --max-num-batched-tokens tells it " \
-            "better."
+    yield from budget(told, found.budget)
 
 
 def most_held(steps):
@@ -220,10 +230,7 @@ def bends(found, told):
     if "experts" in found.terms:
         yield f"A step reads more experts with more sequences, as a mixture with E/k = {way.experts:g} does: " \
               "E (1 - (1 - k/E)^S) of them. That explains the figures better than a line."
-    if not told.max_num_batched_tokens and way.server.max_num_batched_tokens != BUDGET:
-        yield f"The token budget is told by the fit: {way.server.max_num_batched_tokens:,} explains the figures " \
-              "better " \
-              f"than {BUDGET:,}."
+    yield from budget(told, way.server.max_num_batched_tokens)
     if "memory" in found.terms:
         yield f"A KV cache of about {way.server.kv_tokens:,} tokens is told by the fit: without that limit more " \
               "requests " \

@@ -41,18 +41,18 @@ class Bench(NamedTuple):
     oddities: list  # sentences for the reader
     cached_tokens: list = None  # of each prompt, those that the server found in its cache; None: it does not say
     accepted: float = None  # tokens that a step of speculative decoding brings, as the file says
+    even: bool = False  # its gaps are the mean one of each request: the file holds no others
+    turns: int = 0  # requests that are later turns of a conversation
 
 
-def load_benches(path, columns=None, means=False):
-    """The runs in a benchmark's result, in the file's order. Raises BadInput or OSError.
-
-    columns: what --columns says. means: is a mean time between the tokens of each request enough?
+def load_benches(path, columns=None):
+    """The runs in a benchmark's result, in the file's order. columns: what --columns says. Raises BadInput or OSError.
     """
     found = recognised(path, read_text(path), columns)
     source = found.sources[0]
-    if not source.gaps and not (means and source.ttft and (source.mean or source.latency)):
-        has = f"only {source.mean}, a mean for each request" if source.mean else "no times of tokens"
-        raise BadInput(f"{path}: it holds {has} ({source.name}). A fit needs the TTFT and every gap between tokens")
+    if not source.gaps and not (source.ttft and (source.mean or source.latency)):
+        raise BadInput(f"{path}: it holds no times of tokens ({source.name}). A fit needs the TTFT and the gaps between "
+                       "tokens, or the time to the last one")
     name = bench_name(path)
     n = len(found.runs)
     names = [name] if n == 1 else [f"{name}-{number}" for number in range(1, n + 1)]
@@ -102,7 +102,8 @@ def bench_of(path, name, found, run):
     said = [run.get(key) for key in ACCEPTED] if isinstance(run, dict) else []
     accepted = next((tokens for tokens in said if is_number(tokens) and tokens > 1), None)
     return Bench(name, prompts, outputs, starts_s, ttfts_s, itls_s, duration_s, clients, clients is not None, limit,
-                 failed, oddities, cached if any(cached) else None, accepted)
+                 failed, oddities, cached if any(cached) else None, accepted, not source.gaps,
+                 sum(is_number(turn) and turn > 0 for turn in rows.turns))
 
 
 def measured_requests(path, source, rows, in_second):

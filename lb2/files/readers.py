@@ -32,7 +32,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FINE = {"", "0", "200", "null", "none", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
         "[]"}  # what stands in a column of errors if there is none
 FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
-          "cached", "hashes", "ttft", "gaps", "mean", "latency")  # fields of a source that name a column
+          "turn", "cached", "hashes", "ttft", "gaps", "mean", "latency")  # fields of a source that name a column
 NUMERIC = {"prompt", "output", "arrival", "sent", "queued", "end", "total", "cached", "ttft", "mean", "latency"}
 
 csv.field_size_limit(1 << 27)  # a gateway's log may hold whole prompts
@@ -48,6 +48,7 @@ class Rows(NamedTuple):
     latencies: list  # from when it was sent to its last token, in the same unit; None where unknown
     hashes: list  # its hash_ids, a list each
     sessions: list
+    turns: list  # of its conversation, from 0 on
     cached: list  # tokens of its prompt that the server found in its cache
     ttfts: list  # as the file has them, as the next
     gaps: list  # times between its tokens
@@ -258,6 +259,7 @@ def add_columns(rows, where, columns, source):
     if source.hashes:
         rows.hashes.extend(names_in(where, source, prompts, columns.get("hashes") or missing))
     rows.sessions.extend(columns.get("session") or ())
+    rows.turns.extend(columns.get("turn") or ())
     if source.cached:
         rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in columns.get("cached") or missing)
     if source.ttft or source.gaps:

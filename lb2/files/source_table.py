@@ -37,6 +37,7 @@ class Source(NamedTuple):
     sent: str = ""  # when a request was sent, if that may be later than when it was due
     queued: str = ""  # how much later
     session: str = ""  # the turns of a session wait for each other
+    turn: str = ""  # of a conversation, from 0 on
     hashes: str = ""  # names of the blocks of tokens that the prompt begins with
     block_tokens: int = 0  # tokens in such a block, if always the same; None: each name comes with its tokens
     companions: tuple = ()  # keys that no other source with the same sign has
@@ -114,7 +115,7 @@ SOURCES = (
            "metrics.output_sequence_length.value", "metadata.request_start_ns", "ns", error="error",
            only="metadata.benchmark_phase", counts=("profiling", "request", " of the warm-up"),
            end="metadata.request_end_ns", ttft="metrics.time_to_first_token.value",
-           gaps="metrics.inter_chunk_latency.value", latency_unit="ms",
+           gaps="metrics.inter_chunk_latency.value", latency_unit="ms", turn="metadata.turn_index",
            other="profile_export.jsonl. TTFTs and gaps need --streaming"),
     Source("inference-perf", "rows", ("start_time", "info"),
            "info.request_metrics.text.input_tokens|info.input_tokens",

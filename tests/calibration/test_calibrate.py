@@ -14,7 +14,9 @@ from files.costs import Costs, Server, costs_line, parsed, load_server
 from fixture import ROOT, SHIPPED, read_pairs, script
 from common import BadInput, Requests
 from files.benchmarks import load_benches
-from calibration.gaps import calibrated, looks_cut
+from calibration.fit import Fit
+from calibration.gaps import Calibration, calibrated, holds_more, looks_cut
+from calibration.samples import Sample, Steps
 from calibration.overhead import agreement, alone, alone_in, bounds_of, decided, overhead_of, queued_in, times_of
 from calibration.words import said
 
@@ -131,6 +133,29 @@ def test_prompts_in_chunks(budget, told):
     assert result.budget == budget and result.asynchronous is False
     assert result.overhead.agreeing[0] > 0.95, "whose prompt may have been cut is not asked when it was scheduled"
     assert not looks_cut(result)
+
+
+@pytest.mark.parametrize("longest, budget, found", [
+    (1500, 512, 512), (6000, 512, 512), (6000, 2048, 2048), (6000, 8192, 8192), (6000, 16384, 16384),
+    (1500, 8192, 2048),  # hardly a step holds more than 2,048 tokens
+])
+def test_the_budget_is_told_by_steps_that_hold_more_or_are_cut_all_the_time(longest, budget, found):
+    r, costs = random.Random(3), ROOFLINE if budget > 2048 else PLAIN
+    spans = (longest // 6, longest), (20, 200)
+    requests = Requests(*([r.randint(*span) for _ in range(100)] for span in spans))
+    result = calibrated([read(bench(requests, 16, costs, max_num_batched_tokens=budget))])
+    assert result.budget == found
+    near(result.costs, costs, rel=0.01)
+
+
+def test_a_step_beyond_the_budget_is_as_long_as_all_of_it_or_as_the_budget():
+    """50 us a token: a step of 8 + 150 ms has 3,000 tokens; with 2,048 it would take 8 + 102.4. Between them: 134.2."""
+    def holds(ms, n=5, prefill=50.0):
+        steps = Steps([], 0, single=[(0.0, Sample(1000 * ms, 1, 0, 3_000, 1, 0, 1))] * n)
+        terms = {"step": 8_000.0} | ({"prefill": prefill} if prefill else {})
+        return holds_more(Calibration(Costs(), None, Fit(terms, [], 1.0), [], [None, steps], None, 2048, "gaps"))
+
+    assert holds(134.3) and not holds(134.1) and holds(158) and not holds(158, n=4) and not holds(158, prefill=0)
 
 
 def test_a_budget_that_is_never_reached_is_not_looked_for():
@@ -356,7 +381,7 @@ def test_a_short_cache_is_said():
 
 
 def test_a_small_budget_is_said():
-    assert "Steps look as if prompts were cut in chunks of 512" in said_of_loop(16, PLAIN, max_num_batched_tokens=512)
+    assert "The token budget is told by the fit: 512" in said_of_loop(16, PLAIN, max_num_batched_tokens=512)
     assert "chunks" not in said_of_loop(16, PLAIN, told=512, max_num_batched_tokens=512)
     assert "taken by default: max_num_batched_tokens 2,048, max_num_seqs 256" in said_of_loop(16, PLAIN)
 

@@ -6,7 +6,7 @@ import pytest
 from files.benchmarks import Bench
 from calibration.fit import Fit, applied, candidates, column, fit, fitted, is_better, is_steep
 from calibration.fit import least_deviations, solved
-from calibration.samples import Life, Sample, arrivals, lives_of, mean_sequences, step_samples
+from calibration.samples import at_budget, Life, Sample, arrivals, lives_of, mean_sequences, step_samples
 from calibration.samples import together_s, typical_samples
 
 
@@ -22,7 +22,7 @@ def run(*requests, clients=None, output=None):
 def told(bench, budget=2048):
     """[(ms, steps, S, P, C, gaps), ...] of a run."""
     return [(round(s.us / 1000, 6), s.steps, s.sequences, s.prompt_tokens, s.cached_tokens, s.gaps)
-            for s in step_samples(bench, budget).samples]
+            for s in at_budget(step_samples(bench), budget).samples]
 
 
 BY_HAND = run((10, 50, [100, 110, 125, 135]), (50, 105, [125, 135, 145]), (7, 130, [145]))
@@ -36,6 +36,16 @@ def test_worked_by_hand():
     has A alone, with 10 + 2 - 1 tokens in the cache. The step to 125 prefills B's 50: A has 10 + 3 - 1, B 50. At 135
     both emit, each a gap: 10 + 4 - 1 and 50 + 2 - 1. The step to 145 prefills C's 7 beside B: 50 + 3 - 1 and 7."""
     assert told(BY_HAND) == [(10, 1, 1, 0, 11, 1), (15, 1, 2, 50, 62, 1), (10, 1, 2, 0, 64, 2), (10, 1, 2, 7, 59, 1)]
+
+
+def test_a_request_of_which_only_two_tokens_are_known_worked_by_hand():
+    """A's three gaps take 10, 12 and 13 ms, and are known as 35 in all: spread evenly its tokens come at 100, 111.7,
+    123.3 and 135 ms. B's first token comes with the last one, and its 50 tokens were prefilled on the way. B's two
+    gaps hold C's 7."""
+    bench = run((10, 50, [100, 110, 122, 135]), (50, 105, [135, 145, 155]), (7, 130, [145]))
+    bench = bench._replace(even=True, itls_s=[[0.035 / 3] * 3, [0.01] * 2, []])
+    assert [(round(s.us), *s[1:]) for s in step_samples(bench).samples] == [
+        (35_000, 3, 1 + 1 + 2, 50, 1, 11 + 12 + (13 + 50), 3), (20_000, 2, 2 + 1, 7, 1, (51 + 7) + 52, 2)]
 
 
 def test_tokens_of_one_step_need_not_come_at_one_moment():
@@ -71,7 +81,7 @@ def test_a_preempted_request_leaves_and_comes_again():
     """A gets nothing from 110 to 150 while B gets three tokens: it is away, and comes back with 10 + 2 to prefill."""
     a = (10, 0, [100, 110, 150, 160])
     b = (50, 0, [100, 110, 120, 130, 140, 150, 160])
-    steps = step_samples(run(a, b), 2048)
+    steps = step_samples(run(a, b))
     assert steps.preemptions == 1
     assert [(s.sequences, s.prompt_tokens, s.cached_tokens) for s in steps.samples] == [
         (2, 0, 62), (1, 0, 52), (1, 0, 53), (1, 0, 54), (2, 12, 67), (2, 0, 69)]
@@ -79,7 +89,7 @@ def test_a_preempted_request_leaves_and_comes_again():
 
 
 def test_a_long_prefill_is_no_preemption():
-    assert step_samples(run((10, 0, [100, 110, 150, 160]), (50, 0, [100, 110, 150, 160])), 2048).preemptions == 0
+    assert step_samples(run((10, 0, [100, 110, 150, 160]), (50, 0, [100, 110, 150, 160]))).preemptions == 0
 
 
 def test_a_prompt_in_chunks_is_told_with_the_steps_before():
@@ -88,7 +98,7 @@ def test_a_prompt_in_chunks_is_told_with_the_steps_before():
     a, b = (10, 0, [80, 90, 100, 115, 133, 143]), (150, 0, [133, 143])
     assert told(run(a, b), 100) == [(10, 1, 1, 0, 11, 1), (43, 3, 4, 150, 12 + 13 + 164, 1), (10, 1, 2, 0, 166, 2)]
     assert told(run(a, b), 2048)[2:4] == [(15, 1, 1, 0, 13, 1), (18, 1, 2, 150, 164, 1)]
-    assert step_samples(run(a, b), 100).samples[1].prefills == 2
+    assert at_budget(step_samples(run(a, b)), 100).samples[1].prefills == 2
 
 
 def test_two_prompts_that_fill_a_budget_may_share_it():
@@ -108,7 +118,7 @@ def test_a_chunk_in_a_step_that_nobody_saw_is_left_out():
 
 def test_many_gaps_are_thinned_by_request():
     bench = run(*[(10, 0, [100 + 10 * i for i in range(11)])] * 4)
-    thinned = step_samples(bench, 2048, most=20)
+    thinned = step_samples(bench, most=20)
     assert thinned.gaps == 40 and thinned.every == 2 and {sample.gaps for sample in thinned.samples} == {2}
     assert {sample.sequences for sample in thinned.samples} == {4}, "all are counted all the same"
 
@@ -119,7 +129,7 @@ def test_without_start_times_a_request_tells_its_median_gap():
     steps = typical_samples(bench)
     assert [(round(s.us), s.gaps) for s in steps.samples] == [(10_000, 3), (12_000, 2)]
     assert {(s.steps, s.prompt_tokens, s.prefills, s.cached_tokens) for s in steps.samples} == {(1, 0, 0, 0)}
-    assert steps[1:] == (5, 1, 0)
+    assert steps[1:] == (5, 1, 0, (), None)
     assert {round(s.sequences, 6) for s in steps.samples} == {1.5}, "60 and 24 ms of 56, though there are 2 clients"
     assert typical_samples(bench._replace(duration_s=None)) is None
     assert typical_samples(bench._replace(duration_s=None, max_concurrency=1)).samples[0].sequences == 1

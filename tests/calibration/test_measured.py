@@ -10,7 +10,7 @@ import measured
 import pytest
 from bench_file import bench
 from files.costs import Costs, Server, costs_line
-from fixture import LAB, script, shipped as all_shipped
+from fixture import LAB, ROOT, script, shipped as all_shipped
 from common import Requests
 from files.inputs import read_text
 from files.benchmarks import load_benches
@@ -61,6 +61,24 @@ def test_each_clocked_run_tells_the_true_costs(name, rel_step, asynchronous):
     assert result.costs.prefill_us_per_token == pytest.approx(50, rel=0.05)
     assert result.costs.context_us_per_token == result.costs.hidden_us == 0 and result.costs.step_points == ()
     assert result.asynchronous is asynchronous and 3_000 < result.costs.overhead_us < 6_000
+
+
+@pytest.mark.parametrize("name, costs", [
+    ("async_c01", Costs(50, 8_050, 0)), ("async_c04", Costs(50, 8_000, 50)), ("async_open5", Costs(50, 8_000, 50)),
+])
+def test_a_log_without_gaps_tells_the_true_costs(tmp_path, name, costs):
+    """Of each request the TTFT and the time to the last token: sums over its steps tell what single steps do."""
+    record = json.loads(read_text(ROOT / "fixtures" / "clocked" / f"{name}.json.gz"))
+    columns = (record[key] for key in ("input_lens", "output_lens", "start_times", "ttfts", "itls"))
+    (tmp_path / "log").write_text("".join(
+        json.dumps({"p": prompt, "o": output, "at": start, "ttft": ttft, "all": ttft + sum(gaps)}) + "\n"
+        for prompt, output, start, ttft, gaps in zip(*columns)))
+    bench, = load_benches(tmp_path / "log", ["prompt=p", "output=o", "arrival=at", "unit=s", "ttft=ttft", "latency=all"])
+    result = calibrated([bench])
+    for term in ("prefill_us_per_token", "step_us", "step_us_per_sequence"):
+        near = 0.05 if name == "async_c01" else 0.015  # one client: TTFTs tell the prefill, and they hold a tokenizer
+        assert getattr(result.costs, term) == pytest.approx(getattr(costs, term), rel=near), term
+    assert result.costs.overhead_us < 8_000 and load_of_bench(bench).figures.keys().isdisjoint(["p50_itl_ms"])
 
 
 @pytest.mark.parametrize("name", ["roofline_c16", "roofline_open4"])

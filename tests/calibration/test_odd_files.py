@@ -5,6 +5,7 @@ import random
 
 import pytest
 from calibration.doubts import doubts
+from calibration.gaps import calibrated
 from test_measured import calibration
 from files.benchmarks import load_benches
 from files.costs import load_server
@@ -97,3 +98,15 @@ def test_lengths_that_a_summary_does_not_hold(tmp_path):
                                   "roofline_open4"])
 def test_nothing_is_doubted_on_a_server_that_is_what_it_seems(name):
     assert doubts(load_benches(CLOCKED / f"{name}.json.gz"), calibration(name)) == []
+
+
+def test_turns_that_the_file_names_are_a_conversation(tmp_path):
+    """aiperf's turn_index says it, though no prompt is longer than the one before."""
+    rows = [{"metadata": {"turn_index": i % 2, "request_start_ns": 10**18 + i * 10**8, "benchmark_phase": "profiling"},
+             "metrics": {"input_sequence_length": {"value": 100}, "output_sequence_length": {"value": 3},
+                         "time_to_first_token": {"value": 13.0}, "inter_chunk_latency": {"value": [8.0, 8.0]}}}
+            for i in range(8)]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benches = load_benches(tmp_path / "run.jsonl")
+    doubt, = doubts(benches, calibrated(benches))
+    assert doubt.name == "history" and "4 of 8 requests are later turns of conversations" in doubt.sentence

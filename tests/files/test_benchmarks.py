@@ -72,7 +72,7 @@ def test_other_benchmarks(tmp_path):
     (measured(itls=[7, []]), "expected a TTFT and a list of gaps"),
     (measured(output_lens=[0, 0], completed=0), "no request in it has an output token; 2 failed requests left out"),
     ({"prompt_tokens": 5, "output_tokens": 3, "request_start_time": 1.0},
-     "it holds only inter_token_latency_ms, a mean for each request (guidellm)"),
+     "there are no times of tokens in it (guidellm): run the benchmark with --streaming"),
     ("num_prefill_tokens,num_decode_tokens\n2,3\n", "it holds no times of tokens (Vidur). A fit needs"),
     (perf(10.0, 5, 3, [10.5, "x"]), 'the times at which its tokens came, found [10.0, [10.5, "x"]]'),
     (perf(None, 5, 3, [10.5]), "expected a start and the times at which its tokens came, found [null, [10.5]]"),
