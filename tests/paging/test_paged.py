@@ -4,11 +4,14 @@ import copy
 import gzip
 import json
 import random
+import sys
 from collections import Counter, deque
+from functools import cache
 
-from common import BadInput, Requests
 import continuous
+import paged as replay
 import pytest
+from common import BadInput, Requests
 from files.costs import Costs
 from fixture import ROOT, script, shipped
 from paged import decisions, load_cases, recorded, verdict
@@ -25,10 +28,18 @@ RECORDED = [(path, position) for path in FILES for position in range(24)]
 # --- the real scheduler's decisions ---------------------------------------------------------------
 
 
+loaded = cache(load_cases)
+
+
+def records(path=FILES[0]):
+    """The records of a file, anew each time, since some tests change them."""
+    return json.loads(path.read_text())
+
+
 @pytest.mark.parametrize("path, position", RECORDED, ids=lambda value: getattr(value, "stem", value))
 def test_every_step_of_every_recorded_case(path, position):
-    record = json.loads(path.read_text())[position]
-    ours = decisions(load_cases(path)[position])
+    record = records(path)[position]
+    ours = decisions(loaded(path)[position])
     with gzip.open(VLLM / "logs" / f"{record['name']}.log.gz", "rt") as log:
         theirs = log.read().splitlines()
     for their_line, our_line in zip(theirs, ours):
@@ -40,19 +51,23 @@ def test_every_step_of_every_recorded_case(path, position):
     assert sum(len(line.split("|")[2].split(",")) for line in ours if line.split("|")[2]) == expected["preemptions"]
 
 
-def records(path=FILES[0]):
-    return json.loads(path.read_text())
-
-
 def replayed(tmp_path, cases):
     path = tmp_path / "cases.json"
     path.write_text(cases if isinstance(cases, str) else json.dumps(cases))
     return script("paged", "--replay", path)
 
 
+def test_replay_without_a_file_takes_the_recorded_cases(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(sys, "argv", ["paged.py"])
+    monkeypatch.setattr(replay, "decisions", lambda case: asked.append(case) or recorded(case, VLLM / "logs"))
+    with pytest.raises(SystemExit, match="^0$"):
+        replay.main()
+    assert asked == loaded(FILES[0]) and capsys.readouterr().out.endswith("24 cases, 0 differ\n")
+
+
 def test_replay_says_what_came_of_each_case(tmp_path):
     """Small cases of both files, and one with lines but without a checksum."""
-    assert script("paged").stdout.endswith("24 cases, 0 differ\n"), "the recorded cases, if no file is named"
     bare = records()[0]
     del bare["expected"]["decisions_sha256"]
     bare["requests"][0]["prefix_id"] = None
