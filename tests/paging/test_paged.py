@@ -138,17 +138,14 @@ def test_what_is_just_within_the_limits_of_a_case_is_taken(tmp_path):
 
 
 def test_where_the_lines_of_a_case_are_looked_for(tmp_path):
-    """Beside the file in logs: of an asynchronous case under async_NAME first, plain before compressed."""
-    case = load_cases(FILES[0])[0]._replace(name="x", decisions=None)
-    late = case._replace(asynchronous=True)
-    assert recorded(case, tmp_path) is recorded(late, tmp_path) is None
+    """In the case, then in logs beside the file, plain before compressed."""
+    case = loaded(FILES[0])[0]._replace(name="x", decisions=None)
+    assert recorded(case, tmp_path) is None
     with gzip.open(tmp_path / "x.log.gz", "wt") as log:
         log.write("compressed\n")
-    assert recorded(case, tmp_path) == recorded(late, tmp_path) == ["compressed"]
+    assert recorded(case, tmp_path) == ["compressed"]
     (tmp_path / "x.log").write_text("a\nb\n")
-    assert recorded(case, tmp_path) == recorded(late, tmp_path) == ["a", "b"]
-    (tmp_path / "async_x.log").write_text("late\n")
-    assert (recorded(case, tmp_path), recorded(late, tmp_path)) == (["a", "b"], ["late"])
+    assert recorded(case, tmp_path) == ["a", "b"]
     assert recorded(case._replace(decisions=["c"]), tmp_path) == ["c"]
     assert recorded(case._replace(name="x\0"), tmp_path) is None
 
