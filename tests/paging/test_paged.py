@@ -6,6 +6,7 @@ import json
 import random
 import sys
 from collections import Counter, deque
+from contextlib import nullcontext
 from functools import cache
 
 import continuous
@@ -569,36 +570,25 @@ def test_with_everything_unlimited_paged_is_continuous():
 # --- what cannot fit ------------------------------------------------------------------------------
 
 
-WHOLE = {"chunked_prefill": False}
+TWO = [(10, 20), (30, 20)]
 CANNOT, WITHOUT = "request 1 can never fit: ", "without chunked prefill "
 
 
-@pytest.mark.parametrize("limit, arguments, says", [
-    (2, {"kv_blocks": 3}, CANNOT + "it grows to 49 tokens, 4 blocks of 16, and the cache has 3$"),
-    (2, {"kv_blocks": 4}, None),
-    (2, {**WHOLE, "max_num_batched_tokens": 29}, CANNOT + WITHOUT + "30"),
-    (2, {**WHOLE, "max_num_batched_tokens": 30}, None),
-    (2, {**WHOLE, "max_num_batched_tokens": 30, "kv_blocks": 6}, None),
-    (1, {**WHOLE, "max_num_batched_tokens": 30, "kv_blocks": 5}, None),
-    (2, {**WHOLE, "max_num_batched_tokens": 48, "kv_blocks": 5},
-     CANNOT + WITHOUT + "49 tokens must fit into one step, and its budget is 48$"),
-    (2, {**WHOLE, "max_num_batched_tokens": 49, "kv_blocks": 5}, None),
+@pytest.mark.parametrize("lengths, limit, blocks, budget, says", [
+    (TWO, 2, 3, None, CANNOT + "it grows to 49 tokens, 4 blocks of 16, and the cache has 3$"), (TWO, 2, 4, None, None),
+    (TWO, 2, UNLIMITED, 29, CANNOT + WITHOUT + "30"), (TWO, 2, UNLIMITED, 30, None),
+    (TWO, 2, 6, 30, None), (TWO, 1, 5, 30, None), (TWO, 2, 5, 49, None),
+    (TWO, 2, 5, 48, CANNOT + WITHOUT + "49 tokens must fit into one step, and its budget is 48$"),
+    ([(40, 40), (10, 5), (10, 5)], 2, 5, 50, WITHOUT + "79 tokens"),
+    ([(10, 5), (10, 5), (40, 40)], 2, 5, 50, WITHOUT + "79 tokens"),
 ])
-def test_what_can_never_fit_is_refused_before_the_run(limit, arguments, says):
-    """(10, 20) and (30, 20) grow to 29 and 49 tokens, 2 and 4 blocks. They run together in a cache of 6. In one of 5 the
-    larger may be preempted, if two may run, and come again with all its tokens."""
-    if says:
-        with pytest.raises(BadInput, match=says):
-            schedule(Requests([10, 30], [20, 20]), limit, **arguments)
-    else:
-        schedule(Requests([10, 30], [20, 20]), limit, **arguments)
-
-
-def test_the_largest_that_may_run_together_decide_wherever_they_stand():
-    """5 blocks and 1 in a cache of 5: the first may have to be resumed with all its 79 tokens."""
-    for lengths in ([(40, 40), (10, 5), (10, 5)], [(10, 5), (10, 5), (40, 40)]):
-        with pytest.raises(BadInput, match=WITHOUT + "79 tokens"):
-            schedule(Requests(*zip(*lengths)), 2, kv_blocks=5, **WHOLE, max_num_batched_tokens=50)
+def test_what_can_never_fit_is_refused_before_the_run(lengths, limit, blocks, budget, says):
+    """TWO grow to 29 and 49 tokens, 2 and 4 blocks. They run together in a cache of 6. In one of 5 the larger may be
+    preempted, if two may run, and come again with all its tokens. The largest that may run together decide, wherever
+    they stand. Without a budget, prompts are chunked."""
+    with pytest.raises(BadInput, match=says) if says else nullcontext():
+        schedule(Requests(*zip(*lengths)), limit, kv_blocks=blocks, chunked_prefill=budget is None,
+                 max_num_batched_tokens=budget or UNLIMITED)
 
 
 
