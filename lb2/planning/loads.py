@@ -3,7 +3,6 @@
     setup = Setup(Server(), 64)                        one server in open loop
     stream_for(problem, setup, 3)                      -> the Traffic of replay 3, as long as this setup needs
     run_at(setup, traffic, 4.1, problem.nominal_rps)   -> Run at 4.1 requests/s
-    measures_at(problem, setup, traffic, 4.1)          -> its Measures
 
 Each server gets at least 800 requests, and six times as many as it can run at once; a shorter trace is
 repeated, or more blocks of it are drawn. (A stream that ends before its first requests do never fills
@@ -62,8 +61,8 @@ def stream_for(problem, setup, seed):
 def run_at(setup, traffic, load, nominal_rps):
     """The Run at a load: clients in closed loop, else requests per second at each server."""
     if setup.closed_to:
-        clients_only = traffic._replace(arrivals_us=None)
-        return simulate(setup.server, clients_only, setup.max_num_seqs, load).part(slice(load, None))
+        run = simulate(setup.server, traffic._replace(arrivals_us=None), setup.max_num_seqs, load)
+        return run.part(slice(load, None))
     traffic = traffic._replace(arrivals_us=scaled(traffic.arrivals_us, setup.servers * load / nominal_rps))
     parts = [traffic.part(slice(first, None, setup.servers)) for first in range(min(setup.servers, MEASURED_SERVERS))]
     return together([simulate(setup.server, part, setup.max_num_seqs, setup.gateway) for part in parts])
