@@ -6,9 +6,8 @@ It replays recorded cases. A case has a name, the configuration of the server, i
     step|request:tokens,...|preempted,...|finished,...|free blocks
 
 and sometimes the lines themselves. Other lines are looked for in logs/NAME.log or .log.gz beside
-the file (of an asynchronous case, in logs/async_NAME too). Where a case differs, the first step
-that does is shown, ours and theirs. paging/scheduler.py decides, and says what a step is. It
-ignores time.
+the file. Where a case differs, the first step that does is shown, ours and theirs.
+paging/scheduler.py decides, and says what a step is. It ignores time.
 
     python3 lb2/paged.py --replay fixtures/vllm/cases.json        writes nothing; a line a case
 """
@@ -110,13 +109,10 @@ def value_of(record, key, kind):
 
 def recorded(case, folder):
     """Their lines for a case, or None where only the checksum is known. Raises BadInput or OSError."""
-    if case.decisions is not None:
-        return case.decisions
-    for name in [f"async_{case.name}", case.name] if case.asynchronous else [case.name]:
-        for path in (folder / f"{name}.log", folder / f"{name}.log.gz"):
-            if os.path.isfile(path):  # False, too, for a name that no file can have
-                return read_text(path).splitlines()
-    return None
+    for path in (folder / f"{case.name}.log", folder / f"{case.name}.log.gz"):
+        if case.decisions is None and os.path.isfile(path):  # False, too, for a name that no file can have
+            return read_text(path).splitlines()
+    return case.decisions
 
 
 # --- the replay -----------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from planning.results import picture_of
 from roofline.model import CAPACITY_TOKENS
 from roofline.systems import name as system_name
 from roofline.workload import RECORDED as RECORDED_WORKLOAD, load_workload
-from running.options import arguments, options, same_file
+from running.options import arguments, options
 
 FOLDER, MY_FOLDER = LAB / "pictures", LAB / "my_pictures"  # the first is committed
 TARGET_MS, UP_TO, STATIC_SLOTS, QUEUE_SLOTS = 200.0, 256, 16, 32  # the steps'
@@ -188,7 +188,7 @@ def main():
                         help=f"the target of tune.svg and ttft.svg, in ms (default: {TARGET_MS:g})")
     parser.add_argument("--only", nargs="+", metavar="NAME.svg", help="draw these only (default: all)")
     args = options(parser)
-    ours = same_file(args.requests, REQUESTS_FILE)
+    ours = args.requests.samefile(REQUESTS_FILE)
     requests, costs = load_trace(args.requests, args.first, timed=False).requests, load_server(args.costs).costs
     known = recipes(requests, costs, args.target_ttft_ms, RECORDED_WORKLOAD if ours else args.requests, args.first)
     unknown = [name for name in args.only or [] if name not in known]

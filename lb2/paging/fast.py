@@ -36,7 +36,7 @@ class Run:
     __slots__ = ("home", "name", "lo", "hi", "users", "rest", "before", "after")
 
     def __init__(self, home, name, lo, hi, users):
-        self.home, self.name = home, name  # the dict in which it is found, and under which key; None: never asked for
+        self.home, self.name = home, name  # the dict in which it is found, and under which key
         self.lo, self.hi = lo, hi
         self.users = users
         self.rest = None  # what was split off its end
@@ -54,7 +54,7 @@ class Memory:
         self.block_size, self.prefixes = block_size, prefixes
         self.free = self.blank = count
         self.shared = {}  # name of a prefix: its Runs, the oldest first
-        self.own = {}  # position of a preempted request: Runs of blocks that are its alone
+        self.own = {}  # position: Runs of blocks that were a request's alone; if it was preempted, it comes again
         self.held = {}  # position: its pieces, from the first block on
         self.named = {}  # position: how many blocks its pieces have
         self.chain = Run(None, None, 0, 0, 0)
@@ -66,11 +66,11 @@ class Memory:
         return -(-tokens // self.block_size)
 
     def hits(self, position, length):
-        """The cache that a request can begin with: pieces (run, first block, end), its blocks, those in use."""
+        """The cache that a request can begin with: pieces (run, first block, end), one after the other."""
         if self.prefixes is None:
-            return (), 0, 0
+            return []
         limit = (length - 1) // self.block_size
-        found, index, used = [], 0, 0
+        found, index = [], 0
         homes = [(self.shared, name, tokens // self.block_size) for name, tokens in self.prefixes[position]]
         for home, name, end in [*homes, (self.own, position, limit)]:
             end = min(end, limit)
@@ -82,12 +82,15 @@ class Memory:
                     if index < run.lo < stop:  # an older run serves from there on
                         stop = run.lo
                 else:
-                    return found, index, used
+                    return found
                 stop = min(stop, run.hi)
                 found.append((run, index, stop))
-                used += stop - index if run.users else 0
                 index = stop
-        return found, index, used
+        return found
+
+    def takes(self, found, tokens):
+        """How many free blocks it takes to hold this many tokens, if the first are in these pieces; used ones are shared."""
+        return self.blocks(tokens) - sum(stop - start for run, start, stop in found if run.users)
 
     # Acts.
 
@@ -102,11 +105,10 @@ class Memory:
             self.blank += taken
             if run.lo == run.hi:
                 self.unlink(run)
-                if run.home is not None:
-                    runs = run.home[run.name]
-                    runs.remove(run)
-                    if not runs:
-                        del run.home[run.name]
+                runs = run.home[run.name]
+                runs.remove(run)
+                if not runs:
+                    del run.home[run.name]
 
     def unlink(self, run):
         run.before.after, run.after.before = run.after, run.before
@@ -120,7 +122,7 @@ class Memory:
         upper = Run(run.home, run.name, at, run.hi, run.users)
         upper.rest, run.rest, run.hi = run.rest, upper, at
         runs = run.home[run.name]
-        runs.insert(runs.index(run) + 1, upper)
+        runs.insert(runs.index(run), upper)
         if not run.users:
             self.link(upper, run)
         return upper
@@ -130,43 +132,42 @@ class Memory:
         if self.prefixes is None:
             return
         pieces = []
-        for run, start, stop in found:
-            while run.hi <= start:  # split by an earlier piece
-                run = run.rest
-            if run.lo < start:
+        for run, start, stop in reversed(found):  # so that of a run with several pieces, each is at its end
+            if start != run.lo:
                 run = self.split(run, start)
-            if stop < run.hi:
+            if stop != run.hi:
                 self.split(run, stop)
             if not run.users:
                 self.unlink(run)
                 self.free -= stop - start
             run.users += 1
             pieces.append((run, stop))
-        self.held[position], self.named[position] = pieces, blocks
+        self.held[position], self.named[position] = pieces[::-1], blocks
 
     def remember(self, position, computed):
         """Register the full blocks of a request's prefixes."""
         if self.prefixes is None:
             return
-        prefixes = self.prefixes[position]
-        done = self.named[position]
-        full = computed // self.block_size
-        at = bisect_left(prefixes, (done + 1) * self.block_size, key=itemgetter(1))
-        while done < full and at < len(prefixes):
-            name, tokens = prefixes[at]
+        prefixes, done, full = self.prefixes[position], self.named[position], computed // self.block_size
+        for name, tokens in prefixes[bisect_left(prefixes, (done + 1) * self.block_size, key=itemgetter(1)) :]:
             end = min(tokens // self.block_size, full)
-            if end > done:
-                run = Run(self.shared, name, done, end, 1)
-                self.shared.setdefault(name, []).append(run)
-                self.held[position].append((run, end))
+            if end != done:  # else it ends in the same block as the prefix before
+                self.held[position].append((self.registered(self.shared, name, done, end, 1), end))
                 done = end
-            at += 1
+            if done == full:
+                break
         self.named[position] = done
 
-    def release(self, position, computed, full, again):
+    def registered(self, home, name, lo, hi, users):
+        """A new Run that hits() finds."""
+        run = Run(home, name, lo, hi, users)
+        home.setdefault(name, []).append(run)
+        return run
+
+    def release(self, position, computed, full):
         """Free a request's blocks: computed tokens, of which the first `full` are in blocks whose content is known.
 
-        What is the request's own is registered only here, and only if it comes again: nobody else can ask for it.
+        What is the request's own is registered only here, since nobody else can ask for it.
         """
         blocks = self.blocks(computed)
         if self.prefixes is None:
@@ -178,10 +179,7 @@ class Memory:
         self.blank += blocks - own
         self.free += blocks - named
         if own > named:
-            run = Run(self.own if again else None, position, named, own, 0)
-            if again:
-                self.own.setdefault(position, []).append(run)
-            self.link(run, self.chain)
+            self.link(self.registered(self.own, position, named, own, 0), self.chain)
         for run, stop in reversed(pieces):
             runs = [run]
             while runs[-1].hi < stop:
@@ -243,10 +241,7 @@ class Rows:
     def preempt(self, position):
         self.stop(position)
         del self.birth[position]
-        same = self.ends[self.last[position]]
-        same.remove(position)
-        if not same:
-            del self.ends[self.last[position]]
+        self.ends[self.last[position]].remove(position)
 
     def blocks_due(self, step, steps):
         """The blocks that all of them need in this step and the following ones."""
@@ -279,8 +274,8 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
     """
     refuse_what_cannot_fit(requests, max_num_seqs, kv_blocks, block_size, max_num_batched_tokens, chunked_prefill)
     run = Simulation(requests, arrivals_us or [0] * len(requests.prompt_tokens), clients, round(overhead_us), costs,
-                     Memory(kv_blocks, block_size, prefixes), max_num_seqs, max_num_batched_tokens, chunked_prefill,
-                     reserve_full_prompt, asynchronous)
+                     Memory(kv_blocks, block_size, prefixes), asynchronous,
+                     (max_num_seqs, max_num_batched_tokens, chunked_prefill, reserve_full_prompt))
     run.run()
     return Schedule(run.admitted_us, run.first_token_us, run.finished_us, run.step + run.empty_steps,
                     run.peak_running, +run.gaps_us, run.preemptions, run.resumed_tokens, run.hit_tokens, run.issued_us)
@@ -289,12 +284,10 @@ def schedule(requests, max_num_seqs, arrivals_us=None, costs=Costs(), kv_blocks=
 class Simulation:
     """One run, and all that changes in it."""
 
-    def __init__(self, requests, arrivals_us, clients, overhead_us, costs, memory, max_num_seqs, max_num_batched_tokens,
-                 chunked_prefill, reserve_full_prompt, asynchronous):
+    def __init__(self, requests, arrivals_us, clients, overhead_us, costs, memory, asynchronous, limits):
         self.prompt_tokens, self.output_tokens = requests
         self.costs, self.memory, self.overhead_us, self.asynchronous = costs, memory, overhead_us, asynchronous
-        self.max_num_seqs, self.max_num_batched_tokens = max_num_seqs, max_num_batched_tokens
-        self.chunked_prefill, self.reserve_full_prompt = chunked_prefill, reserve_full_prompt
+        self.max_num_seqs, self.max_num_batched_tokens, self.chunked_prefill, self.reserve_full_prompt = limits
         n = len(arrivals_us)
         self.issued_us = list(arrivals_us)
         self.queue = sorted(range(n), key=arrivals_us.__getitem__)  # positions in the order in which they are sent
@@ -317,9 +310,9 @@ class Simulation:
 
     def run(self):
         while self.arrive():
-            steps = self.steps_alike()
+            steps, chunk = self.steps_alike()
             if steps > 0:
-                ended = self.jump(steps)
+                ended = self.jump(steps, chunk)
                 if self.asynchronous:
                     self.flight = self.before_us, ended
                     continue
@@ -354,7 +347,7 @@ class Simulation:
         if position in self.rows.birth:  # else it was preempted since
             del self.rows.birth[position]
             tokens = self.prompt_tokens[position] + self.output_tokens[position] - 1
-            self.memory.release(position, tokens, tokens, False)
+            self.memory.release(position, tokens, tokens)
         if len(self.reach_us) < len(self.queue):  # its client sends the next one
             position = self.queue[len(self.reach_us)]
             self.issued_us[position] = max(self.now_us, self.issued_us[position])
@@ -369,35 +362,34 @@ class Simulation:
                 or self.rows.count == self.max_num_batched_tokens or (self.stuck and self.waiting))
 
     def steps_alike(self):
-        """Steps until a request ends, a prompt has its last chunk, or memory may run out; 0 if one may be admitted."""
+        """(steps until a request ends, a prompt has its last chunk, or memory may run out; that prompt's chunk in each).
+
+        No steps if a request may be admitted.
+        """
         rows, chunk, steps = self.rows, 0, FAR
-        if (self.waiting and not self.full()) or (self.flight and self.flight[1]):
-            return 0
+        nobody = self.partial is None and not rows.count
+        if nobody or (self.waiting and not self.full()) or (self.flight and self.flight[1]):
+            return 0, 0
         if self.partial is not None:
             chunk = self.max_num_batched_tokens - rows.count
             steps = (self.length[self.partial] - self.computed - 1) // chunk
-        elif not rows.count:
-            return 0
         if rows.count:
             steps = min(steps, rows.next_end() + 1 - self.step)
-        return min(steps, rows.steps_within(self.memory.free, self.step, chunk)) if self.bounded else steps
+        if self.bounded:
+            steps = min(steps, rows.steps_within(self.memory.free, self.step, chunk))
+        return steps, chunk
 
-    def jump(self, steps):
+    def jump(self, steps, chunk):
         """Run up to so many steps, but none that would see the next arrival. Returns who ends in the last of them."""
-        rows, memory, costs = self.rows, self.memory, self.costs
-        count, chunk = rows.count, 0
+        rows, memory, costs, count = self.rows, self.memory, self.costs, self.rows.count
         coming_us = FAR if self.head == len(self.reach_us) or self.full() else self.reach_us[self.head]
-        if self.partial is not None:
-            chunk = self.max_num_batched_tokens - count
         step_us = costs.decode_us(count) + costs.prefill_us(chunk)
         if costs.context_us_per_token:
             in_cache = rows.in_cache(self.step) + (self.computed + chunk if chunk else 0)
             steps = self.add_up(steps, step_us, in_cache, count + chunk, coming_us)
         else:
-            if coming_us <= self.before_us:
-                steps = 1
-            elif step_us and coming_us < FAR:
-                steps = min(steps, self.asynchronous + -(-(coming_us - self.before_us) // step_us))
+            if coming_us < FAR:
+                steps = min(steps, max(1, self.asynchronous + -(-(coming_us - self.before_us) // step_us)))
             self.gaps_us[step_us] += count * steps
             self.before_us += steps * step_us
             self.now_us = self.before_us - step_us if self.asynchronous else self.before_us
@@ -496,7 +488,7 @@ class Simulation:
         if self.partial is not None:
             victim, self.partial = self.partial, None
             self.resumed_tokens += self.computed
-            self.memory.release(victim, self.computed, self.computed, True)
+            self.memory.release(victim, self.computed, self.computed)
             self.waiting.appendleft(victim)
             return 0
         rows = self.rows
@@ -507,7 +499,7 @@ class Simulation:
         ends = self.flight and victim in self.flight[1]  # its last token is in flight
         # The content of a block is known when the step that fills it is over; what is prefilled is known before.
         known = computed - 1 if self.asynchronous and computed > self.length[victim] else computed
-        self.memory.release(victim, computed, known, not ends)
+        self.memory.release(victim, computed, known)
         if ends:
             del rows.birth[victim]
             return 0
@@ -526,10 +518,11 @@ class Simulation:
         while self.waiting and budget > 0 and running < self.max_num_seqs:
             position = self.waiting[0]
             tokens = self.length[position]
-            hits, cached, used = memory.hits(position, tokens)
+            hits = memory.hits(position, tokens)
+            cached = hits[-1][2] if hits else 0
             computed = cached * memory.block_size
             chunk = min(tokens - computed, budget)
-            needed = memory.blocks(tokens if self.reserve_full_prompt else computed + chunk) - used
+            needed = memory.takes(hits, tokens if self.reserve_full_prompt else computed + chunk)
             if needed > memory.free or (not self.chunked_prefill and chunk < tokens - computed):
                 # It stays stuck if the budget was whole, and if no lost hit can let it in.
                 whole = not complete and self.partial is None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from common import progress
 from planning.engine import Measures, alone, measured
-from planning.loads import run_at, stream_for
+from planning.loads import measures_at, stream_for
 from planning.own_run import Check, checked
 from planning.replays import REPLAYS
 from planning.search import Found, capacity_of, stream_edge
@@ -63,8 +63,8 @@ def answers(problem, asked, processes):
     *replays, edge, check = done([*replay_jobs(problem, chosen), (stream_edge, problem, closed, None, CLIENTS, None),
                                   (checked, problem, asked.run, at_run)], processes)
     one, many = chosen._replace(replays=replays), Found(closed, None, edge)
-    jobs = [*replay_jobs(problem, many), (measures_at, problem, one.setup, one.answer())]
-    *replays, at_answer = done(jobs, processes)
+    at_its_answer = measures_at, problem, one.setup, stream_for(problem, one.setup, None), one.answer()
+    *replays, at_answer = done([*replay_jobs(problem, many), at_its_answer], processes)
     found = Answers(each, tuple(tried), alike, one, at_answer, many._replace(replays=replays), check=check)
     return more_answers(problem, asked, found, processes)
 
@@ -106,12 +106,6 @@ def done(jobs, processes):
 
 def replay_jobs(problem, found):
     return [(stream_edge, problem, found.setup, found.capacity_rps, found.trace.load, seed) for seed in range(REPLAYS)]
-
-
-def measures_at(problem, setup, load):
-    """The Measures of the trace itself at a load; None of no load."""
-    trace = stream_for(problem, setup, None)
-    return load and measured(problem.targets, run_at(setup, trace, load, problem.nominal_rps))
 
 
 def setups_tried(problem, setups, processes):

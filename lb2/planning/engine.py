@@ -69,6 +69,10 @@ class Run(NamedTuple):
     span_us: int  # from the first request to the last token
     peak_running: int
 
+    def part(self, turn):
+        """The same of a slice of the requests; gaps, tokens and time stay those of all."""
+        return Run(*(column[turn] for column in self[:3]), *self[3:])
+
 
 class Measures(NamedTuple):
     """The percentile of each measure in ms; None: no request has two tokens."""

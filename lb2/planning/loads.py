@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from files.costs import Server
 from planning.arrivals import scaled
-from planning.engine import Targets, Traffic, simulate, together
+from planning.engine import Targets, Traffic, measured, simulate, together
 from planning.replays import stream
 
 LONG = 800  # requests at a server, at least
@@ -62,7 +62,12 @@ def run_at(setup, traffic, load, nominal_rps):
     """The Run at a load: clients in closed loop, else requests per second at each server."""
     if setup.closed_to:
         run = simulate(setup.server, traffic._replace(arrivals_us=None), setup.max_num_seqs, load)
-        return run._replace(**{name: getattr(run, name)[load:] for name in ("ttfts_us", "tpots_us", "e2es_us")})
+        return run.part(slice(load, None))
     traffic = traffic._replace(arrivals_us=scaled(traffic.arrivals_us, setup.servers * load / nominal_rps))
     parts = [traffic.part(slice(first, None, setup.servers)) for first in range(min(setup.servers, MEASURED_SERVERS))]
     return together([simulate(setup.server, part, setup.max_num_seqs, setup.gateway) for part in parts])
+
+
+def measures_at(problem, setup, traffic, load):
+    """The Measures at a load; None of no load."""
+    return load and measured(problem.targets, run_at(setup, traffic, load, problem.nominal_rps))

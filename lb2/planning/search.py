@@ -23,8 +23,8 @@ from itertools import count, takewhile
 from statistics import median, stdev
 from typing import NamedTuple
 
-from planning.engine import Targets, capacity_rps, measured
-from planning.loads import Setup, run_at, stream_for
+from planning.engine import Targets, capacity_rps
+from planning.loads import Setup, measures_at, stream_for
 
 RUNGS = 48  # to a factor of ten
 HALF = 14  # rungs to a factor of two, nearly
@@ -103,7 +103,7 @@ def edge_of(problem, setup, traffic, capacity, start, slower=False):
     def margin(rung, slowed=1.0):
         load = loads[rung]
         if load not in tried:
-            tried[load] = measured(problem.targets, run_at(setup, traffic, load, problem.nominal_rps))
+            tried[load] = measures_at(problem, setup, traffic, load)
         tight = Targets(problem.targets.percentile, *(ms / slowed for ms in problem.targets[1:]))
         return math.log(max(1e-9, tried[load].share(tight)[0]))
 
@@ -121,7 +121,7 @@ def capacity_of(problem, setup):
     if setup.closed_to:
         return None
     at_once = min(setup.max_num_seqs, setup.gateway or setup.max_num_seqs)
-    return capacity_rps(setup.server, problem.traffic._replace(arrivals_us=None), at_once)
+    return capacity_rps(setup.server, problem.traffic, at_once)
 
 
 def stream_edge(problem, setup, capacity, start, seed):

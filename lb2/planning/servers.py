@@ -58,12 +58,11 @@ def by_hour(problem, setup, servers):
     An hour is busy by its requests, and by its capacity: of longer requests a server carries fewer.
     """
     arrivals_us, busy, begin = problem.traffic.arrivals_us, [], 0
-    whole = capacity_rps(setup.server, problem.traffic._replace(arrivals_us=None), setup.max_num_seqs)
+    whole = capacity_rps(setup.server, problem.traffic, setup.max_num_seqs)
     for end_us in range(HOUR_US, arrivals_us[-1] + 1, HOUR_US):  # what is left after the last whole hour is no hour
         end, capacity = bisect_left(arrivals_us, end_us), whole
         if end - begin >= LEAST_HOUR:
-            part = problem.traffic.part(slice(begin, end))._replace(arrivals_us=None)
-            capacity = capacity_rps(setup.server, part, setup.max_num_seqs)
+            capacity = capacity_rps(setup.server, problem.traffic.part(slice(begin, end)), setup.max_num_seqs)
         busy.append((end - begin) / capacity)
         begin = end
     return [max(1, math.ceil(servers * one / max(busy))) for one in busy]
@@ -92,8 +91,7 @@ def after_burst(problem, setup, rps, times, seconds):
                    for row, us in enumerate(steady_us)]
     traffic = traffic._replace(arrivals_us=arrivals_us)
     result = scheduled(setup.server, traffic, setup.max_num_seqs, setup.gateway)
-    run = seen(traffic, result)
-    part = run._replace(**{name: getattr(run, name)[before:last] for name in ("ttfts_us", "tpots_us", "e2es_us")})
+    part = seen(traffic, result).part(slice(before, last))
     latest_us, empty_s = max(result.admitted_us[:last]), None
     for row in range(last, rows):
         if latest_us <= arrivals_us[row]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from common import BadInput, Requests, count
 from files.sources import load_trace
 from roofline.model import MAX_SEQ_TOKENS
-from running.options import add_time_unit, parser_of, same_file, whole
+from running.options import add_time_unit, parser_of, whole
 
 RECORDED = Path(__file__).resolve().parent.parent.parent / "fixtures" / "orca" / "requests.json"
 DRAWN = 1000  # requests of a fresh workload, as many as in the recorded one
@@ -51,7 +51,7 @@ def chosen_workload(args):
     """The Workload that the arguments of a script ask for. Raises BadInput or OSError."""
     if args.seed is None:
         return load_workload(args.requests, args.first, args.time_unit)
-    if not same_file(args.requests, RECORDED):
+    if args.requests != RECORDED:
         raise BadInput("--seed draws a workload of its own: give it or --requests, not both")
     requests, arrivals_s = draw_workload(Random(args.seed))
     return Workload(Requests(*(column[: args.first] for column in requests)), arrivals_s[: args.first])

@@ -1,7 +1,6 @@
 """What the options and the tables of the later labs share."""
 
 import argparse
-import os
 import sys
 from difflib import get_close_matches
 from functools import partial
@@ -61,11 +60,6 @@ def time_unit(text):
     if text not in ("ms", "s"):
         raise BadInput(f"expected ms or s, found {text[:40]!r}")
     return text
-
-
-def same_file(path, other):
-    """Do two paths lead to the same place? A circle of links leads nowhere, and is no error."""
-    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def aligned(header, rows):

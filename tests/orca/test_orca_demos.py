@@ -13,6 +13,7 @@ import orca_waste
 import pytest
 from fixture import SHIPPED, assert_refused, files, make, script, started, words
 from orca_curves import Curves
+from orca_oracle import per_token
 from orca_reservation import Measures
 from orca_waste import Run, Times, Waste
 from roofline import request_level as orca_request
@@ -166,24 +167,10 @@ def test_a_number_that_is_not_there_differs_and_of_other_requests_that_is_no_err
     assert said.endswith("Notice: 2 differ; these are not the requests that the lecture's numbers come from.\n")
 
 
-HOLDS = [
-    ("27", 26.5001, True),
-    ("27", 26.4999, False),
-    ("49.7", 49.7448, True),
-    ("49.7", 49.7501, False),
-    ("< 0.7", 0.699, True),
-    ("< 0.7", 0.7, False),
-    ("> 6", 6.001, True),
-    ("> 6", 6, False),
-    ("516", 516, True),
-    ("516", 515, False),
-    ("49.7", None, False),
-]
-
-
-@pytest.mark.parametrize("printed, value, verdict", HOLDS)
-def test_a_number_holds_to_the_digits_printed(printed, value, verdict):
-    assert orca_lecture.holds(printed, value) is verdict
+@pytest.mark.parametrize("printed, right, wrong", [
+    ("27", 26.5001, 26.4999), ("49.7", 49.7448, 49.7501), ("< 0.7", 0.699, 0.7), ("> 6", 6.001, 6), ("516", 516, 515)])
+def test_a_number_holds_to_the_digits_printed(printed, right, wrong):
+    assert [orca_lecture.holds(printed, value) for value in (right, wrong, None)] == [True, False, False]
 
 
 def test_a_single_number_that_differs_is_an_error(monkeypatch, capsys):
@@ -271,11 +258,6 @@ def test_without_a_deadlock_or_without_a_latency_nothing_is_said_of_it(capsys):
 
 
 # --- waste --------------------------------------------------------------------------------------------------------
-
-
-def per_token(prompt_tokens, prompt_squares, rows, cached_tokens):
-    """10 us, and 1 us for every token in the cache after the iteration."""
-    return 0, 0, 10 + cached_tokens + rows + prompt_tokens, rows
 
 
 def test_the_waste_of_a_batch_of_two():
@@ -392,36 +374,42 @@ def test_equal_lengths_gain_by_memory_and_not_by_scheduling(recorded):
 
 # --- fresh workloads ----------------------------------------------------------------------------------------------
 
-RANGES = [  # what comes out of 20 seeds, from least to most
+RANGES = [  # what comes out of 8 seeds, from least to most
     # the lecture's numbers, in its order: waste in %, peaks of request 1 and 8, gains at equal lengths in %
-    *[(23.5, 28.6), (37.7, 39.7), (0.631, 0.671), (1.855, 2.019), (28.6, 40.8), (23.1, 29.1)],
+    *[(23.5, 27.8), (38.0, 39.7), (0.631, 0.671), (1.855, 2.007), (29.7, 40.8), (23.9, 29.1)],
     # max_seq: ms per token at 4 and at 8 requests/s, tokens reserved for one used; max_gen: at 8 and at 12, the same
-    *[(74, 329), (1205, 1486), (6.25, 6.76), (34.9, 113.9), (348, 493), (2.44, 2.56)],
+    *[(74, 314), (1205, 1399), (6.25, 6.76), (39.4, 113.9), (348, 441), (2.44, 2.56)],
     # none: ms per token at 8 requests/s; at 12 the time of the deadlock in s, and how many have finished by then
-    *[(29.7, 31.6), (3.5, 56.5), (14, 620)],
+    *[(29.9, 31.0), (5.0, 37.9), (25, 399)],
     # the throughputs behind the gains
-    *[(10.30, 10.82), (7.50, 8.34), (1.157, 1.209), (0.927, 0.968)],
+    *[(10.47, 10.82), (7.50, 8.34), (1.174, 1.209), (0.927, 0.968)],
     # by system: ms per token at 0.5 requests/s, then the peaks of the iteration level
-    *[(37.7, 56.1), (27.7, 32.1), (22.52, 22.67), (22.52, 22.67), (22.52, 22.67)],
+    *[(41.8, 56.1), (27.7, 32.1), (22.52, 22.67), (22.52, 22.67), (22.52, 22.67)],
     *[(4.39, 4.67), (7.39, 8.06), (11.47, 12.01)],
 ]
 
 
 def test_what_a_fresh_workload_changes():
     """Stable are the waste, the peaks, the unloaded latency of all but batch 1 and the tokens reserved for one used.
-    The latencies at the knee are not, and the time of the deadlock is chance: from 3.6 to 56.4 s at 12 requests/s. One
-    seed of the 20 deadlocks at 8 requests/s already."""
+    The latencies at the knee are not."""
     found = []
-    for seed in range(20):
+    for seed in range(8):
         workload = draw_workload(Random(seed))
         wastes, points, peaks, runs = orca_lecture.all_results(workload)
         points |= {system: curve(system, workload, (0.5, 6, 8, 12, 16)) for system in SYSTEMS[2:]}
         unloaded = [points[system][0].p50_ms_per_token for system in SYSTEMS]
         highest = [peak_rps(points[system]) for system in SYSTEMS[2:]]
         found.append([*orca_lecture.numbers(wastes, points, peaks, runs), *peaks.values(), *unloaded, *highest])
-    for (low, high), values in zip(RANGES, zip(*found)):
+    for (low, high), values in zip(RANGES, zip(*found, strict=True), strict=True):
         values = [value for value in values if value is not None]
         assert low <= min(values) and max(values) <= high
         assert max(values) - min(values) >= 0.8 * (high - low), "wider than what comes out"
-    none_at_8 = [numbers[12] for numbers in found]
-    assert (len(RANGES), none_at_8.count(None)) == (len(found[0]), 1)
+
+
+def test_the_time_of_the_deadlock_is_chance():
+    """Of 20 seeds: from 3.6 to 56.4 s at 12 requests/s. One of them deadlocks at 8 requests/s already."""
+    workloads = [draw_workload(Random(seed)) for seed in range(20)]
+    at_8, at_12 = ([orca_reservation.measure("none", one, rate) for one in workloads] for rate in (8, 12))
+    times_s = [one.deadlock_s for one in at_12]
+    assert (min(times_s), max(times_s)) == pytest.approx((3.6, 56.4), abs=0.05)
+    assert [one.deadlock_s is None for one in at_8].count(False) == 1

@@ -4,11 +4,15 @@ import copy
 import gzip
 import json
 import random
+import sys
 from collections import Counter, deque
+from contextlib import nullcontext
+from functools import cache
 
-from common import BadInput, Requests
 import continuous
+import paged as replay
 import pytest
+from common import BadInput, Requests
 from files.costs import Costs
 from fixture import ROOT, script, shipped
 from paged import decisions, load_cases, recorded, verdict
@@ -25,10 +29,18 @@ RECORDED = [(path, position) for path in FILES for position in range(24)]
 # --- the real scheduler's decisions ---------------------------------------------------------------
 
 
+loaded = cache(load_cases)
+
+
+def records(path=FILES[0]):
+    """The records of a file, anew each time, since some tests change them."""
+    return json.loads(path.read_text())
+
+
 @pytest.mark.parametrize("path, position", RECORDED, ids=lambda value: getattr(value, "stem", value))
 def test_every_step_of_every_recorded_case(path, position):
-    record = json.loads(path.read_text())[position]
-    ours = decisions(load_cases(path)[position])
+    record = records(path)[position]
+    ours = decisions(loaded(path)[position])
     with gzip.open(VLLM / "logs" / f"{record['name']}.log.gz", "rt") as log:
         theirs = log.read().splitlines()
     for their_line, our_line in zip(theirs, ours):
@@ -40,19 +52,23 @@ def test_every_step_of_every_recorded_case(path, position):
     assert sum(len(line.split("|")[2].split(",")) for line in ours if line.split("|")[2]) == expected["preemptions"]
 
 
-def records(path=FILES[0]):
-    return json.loads(path.read_text())
-
-
 def replayed(tmp_path, cases):
     path = tmp_path / "cases.json"
     path.write_text(cases if isinstance(cases, str) else json.dumps(cases))
     return script("paged", "--replay", path)
 
 
+def test_replay_without_a_file_takes_the_recorded_cases(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(sys, "argv", ["paged.py"])
+    monkeypatch.setattr(replay, "decisions", lambda case: asked.append(case) or recorded(case, VLLM / "logs"))
+    with pytest.raises(SystemExit, match="^0$"):
+        replay.main()
+    assert asked == loaded(FILES[0]) and capsys.readouterr().out.endswith("24 cases, 0 differ\n")
+
+
 def test_replay_says_what_came_of_each_case(tmp_path):
     """Small cases of both files, and one with lines but without a checksum."""
-    assert script("paged").stdout.endswith("24 cases, 0 differ\n"), "the recorded cases, if no file is named"
     bare = records()[0]
     del bare["expected"]["decisions_sha256"]
     bare["requests"][0]["prefix_id"] = None
@@ -123,17 +139,14 @@ def test_what_is_just_within_the_limits_of_a_case_is_taken(tmp_path):
 
 
 def test_where_the_lines_of_a_case_are_looked_for(tmp_path):
-    """Beside the file in logs: of an asynchronous case under async_NAME first, plain before compressed."""
-    case = load_cases(FILES[0])[0]._replace(name="x", decisions=None)
-    late = case._replace(asynchronous=True)
-    assert recorded(case, tmp_path) is recorded(late, tmp_path) is None
+    """In the case, then in logs beside the file, plain before compressed."""
+    case = loaded(FILES[0])[0]._replace(name="x", decisions=None)
+    assert recorded(case, tmp_path) is None
     with gzip.open(tmp_path / "x.log.gz", "wt") as log:
         log.write("compressed\n")
-    assert recorded(case, tmp_path) == recorded(late, tmp_path) == ["compressed"]
+    assert recorded(case, tmp_path) == ["compressed"]
     (tmp_path / "x.log").write_text("a\nb\n")
-    assert recorded(case, tmp_path) == recorded(late, tmp_path) == ["a", "b"]
-    (tmp_path / "async_x.log").write_text("late\n")
-    assert (recorded(case, tmp_path), recorded(late, tmp_path)) == (["a", "b"], ["late"])
+    assert recorded(case, tmp_path) == ["a", "b"]
     assert recorded(case._replace(decisions=["c"]), tmp_path) == ["c"]
     assert recorded(case._replace(name="x\0"), tmp_path) is None
 
@@ -557,36 +570,25 @@ def test_with_everything_unlimited_paged_is_continuous():
 # --- what cannot fit ------------------------------------------------------------------------------
 
 
-WHOLE = {"chunked_prefill": False}
+TWO = [(10, 20), (30, 20)]
 CANNOT, WITHOUT = "request 1 can never fit: ", "without chunked prefill "
 
 
-@pytest.mark.parametrize("limit, arguments, says", [
-    (2, {"kv_blocks": 3}, CANNOT + "it grows to 49 tokens, 4 blocks of 16, and the cache has 3$"),
-    (2, {"kv_blocks": 4}, None),
-    (2, {**WHOLE, "max_num_batched_tokens": 29}, CANNOT + WITHOUT + "30"),
-    (2, {**WHOLE, "max_num_batched_tokens": 30}, None),
-    (2, {**WHOLE, "max_num_batched_tokens": 30, "kv_blocks": 6}, None),
-    (1, {**WHOLE, "max_num_batched_tokens": 30, "kv_blocks": 5}, None),
-    (2, {**WHOLE, "max_num_batched_tokens": 48, "kv_blocks": 5},
-     CANNOT + WITHOUT + "49 tokens must fit into one step, and its budget is 48$"),
-    (2, {**WHOLE, "max_num_batched_tokens": 49, "kv_blocks": 5}, None),
+@pytest.mark.parametrize("lengths, limit, blocks, budget, says", [
+    (TWO, 2, 3, None, CANNOT + "it grows to 49 tokens, 4 blocks of 16, and the cache has 3$"), (TWO, 2, 4, None, None),
+    (TWO, 2, UNLIMITED, 29, CANNOT + WITHOUT + "30"), (TWO, 2, UNLIMITED, 30, None),
+    (TWO, 2, 6, 30, None), (TWO, 1, 5, 30, None), (TWO, 2, 5, 49, None),
+    (TWO, 2, 5, 48, CANNOT + WITHOUT + "49 tokens must fit into one step, and its budget is 48$"),
+    ([(40, 40), (10, 5), (10, 5)], 2, 5, 50, WITHOUT + "79 tokens"),
+    ([(10, 5), (10, 5), (40, 40)], 2, 5, 50, WITHOUT + "79 tokens"),
 ])
-def test_what_can_never_fit_is_refused_before_the_run(limit, arguments, says):
-    """(10, 20) and (30, 20) grow to 29 and 49 tokens, 2 and 4 blocks. They run together in a cache of 6. In one of 5 the
-    larger may be preempted, if two may run, and come again with all its tokens."""
-    if says:
-        with pytest.raises(BadInput, match=says):
-            schedule(Requests([10, 30], [20, 20]), limit, **arguments)
-    else:
-        schedule(Requests([10, 30], [20, 20]), limit, **arguments)
-
-
-def test_the_largest_that_may_run_together_decide_wherever_they_stand():
-    """5 blocks and 1 in a cache of 5: the first may have to be resumed with all its 79 tokens."""
-    for lengths in ([(40, 40), (10, 5), (10, 5)], [(10, 5), (10, 5), (40, 40)]):
-        with pytest.raises(BadInput, match=WITHOUT + "79 tokens"):
-            schedule(Requests(*zip(*lengths)), 2, kv_blocks=5, **WHOLE, max_num_batched_tokens=50)
+def test_what_can_never_fit_is_refused_before_the_run(lengths, limit, blocks, budget, says):
+    """TWO grow to 29 and 49 tokens, 2 and 4 blocks. They run together in a cache of 6. In one of 5 the larger may be
+    preempted, if two may run, and come again with all its tokens. The largest that may run together decide, wherever
+    they stand. Without a budget, prompts are chunked."""
+    with pytest.raises(BadInput, match=says) if says else nullcontext():
+        schedule(Requests(*zip(*lengths)), limit, kv_blocks=blocks, chunked_prefill=budget is None,
+                 max_num_batched_tokens=budget or UNLIMITED)
 
 
 

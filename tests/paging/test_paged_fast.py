@@ -23,10 +23,10 @@ def both(requests, limit, arrivals, costs, more):
     return fast, paged_time.schedule(requests, limit, arrivals, paged_time.step_of(costs), **more)
 
 
-def test_equals_the_lesson_on_2500_random_runs():
+def test_equals_the_lesson_on_1000_random_runs():
     """All options that the twin takes (paged_cases.py), together."""
     seen = Counter()
-    for seed in range(2500):
+    for seed in range(1000):
         requests, limit, arrivals, costs, more = random_case(seed)
         fast, plain = both(requests, limit, arrivals, costs, more)
         assert fast == plain, f"seed {seed}"
@@ -40,7 +40,7 @@ def test_equals_the_lesson_on_2500_random_runs():
             f"{way}, context": costs.context_us_per_token > 0,
             f"{way}, points": costs.step_points != (),
         })
-    assert min(seen.values()) > 50, f"the runs must meet everything often: {seen}"
+    assert min(seen.values()) > 20, f"the runs must meet everything often: {seen}"
 
 
 def test_equals_the_lesson_on_120_long_runs():
@@ -112,6 +112,8 @@ def test_a_prompt_that_nobody_could_step_through():
         steps = 100 + -(-(1_000_000_000 - 63 * 100) // 64) + 1
         assert result.iterations == steps + asynchronous
         assert result.finished_us == [100 * 8_000 + 50 * (1 + 63 * 100), steps * 8_000 + 50 * 1_000_000_001]
+        result = paged_fast.schedule(Requests([20], [1_000_000_000]), 2, asynchronous=asynchronous)
+        assert result.finished_us == [1_000 + 8_000 * 1_000_000_000], "nor such an answer"
 
 
 def test_memory_does_not_grow_with_the_tokens():

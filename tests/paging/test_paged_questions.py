@@ -195,12 +195,3 @@ def test_a_chunk_behind_cached_tokens_on_the_roofline():
         moved = 2 * 12_840_227_840 + 819_200 * (c + n)
         expected_us = 1e6 * (max(flops / (0.6 * 312e12), moved / (0.8 * 1555e9)) + 0.001)
         assert orca_reservation.step_us([Chunk(None, n, c, True, True)], 0, 0) == pytest.approx(expected_us, rel=1e-12)
-
-
-def test_a_request_that_never_fits_is_one_line(tmp_path):
-    path = tmp_path / "requests.json"
-    path.write_text('[{"prompt_tokens": 9600, "output_tokens": 1}]')
-    done = script("paged_preemption", "--out", tmp_path, "--requests", path)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "request 0 can never fit: it grows to 9600 tokens, 600 blocks of 16, and the cache has 599" in done.stderr
-    assert not (tmp_path / "paged_preemption.csv").exists()

@@ -19,9 +19,9 @@ LAB_COSTS = "prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead
 def planned(tmp_path, monkeypatch, capsys):
     """Runs plan.main() in this process, with one limit unless others are given; returns what it said.
 
-    Streams are a quarter as long as they are in truth.
+    Streams are an eighth as long as they are in truth.
     """
-    monkeypatch.setattr("planning.loads.LONG", 200)
+    monkeypatch.setattr("planning.loads.LONG", 100)
 
     def runs(*arguments, requests=None, costs=None):
         given = ["plan.py", "--out", str(tmp_path / "out"), "--processes", "1", *map(str, arguments)]
@@ -212,7 +212,7 @@ def test_the_servers_own_limits_are_the_default(tmp_path):
 
 def test_servers_a_rate_spare_ones_and_a_price(planned, tmp_path):
     """25 ms each in one slot: 100 a second need three servers, by capacity 2.5. Five at 7.20 an hour, 300 tokens/s."""
-    enough = records([20] * 520, [3] * 520, range(0, 52_000, 100))
+    enough = records([20] * 120, [3] * 120, range(0, 12_000, 100))
     said = planned("--rps", 100, "--spare", 2, "--max-num-seqs", 1, "--target-ttft-ms", 30, "--price-per-hour", 7.2,
                    requests=enough)
     assert "Servers: 5, of which 2 may be down, for 100 requests/s, each with max_num_seqs 1" in said

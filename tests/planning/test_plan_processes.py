@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import plan
 import pytest
 from common import BadInput
 from fixture import LAB, files, heed_ctrl_c
@@ -102,15 +103,18 @@ def test_cores_where_they_can_and_cannot_be_told(monkeypatch):
     (signal.SIGINT, "all", 130), (signal.SIGKILL, "worker", 2),
 ])
 def test_nothing_is_left_behind(tmp_path, sent, to, status):
-    """A trace that takes minutes. Whoever is ended, no process is left, and no more than one line is said."""
-    trace = tmp_path / "trace.json"
-    trace.write_text(json.dumps([{"prompt_tokens": 300, "output_tokens": 300, "arrival_ms": 100 * i}
-                                 for i in range(30_000)]))
-    run = script("--requests", trace, "--processes", 3, "--out", tmp_path / "out", preexec_fn=heed_ctrl_c)
+    """Long answers, each step of which has its own time, so the first processes work for seconds. Whoever is ended, no
+    process is left, and no more than one line is said."""
+    trace, costs = tmp_path / "trace.json", tmp_path / "costs.txt"
+    trace.write_text(json.dumps([{"prompt_tokens": 300, "output_tokens": 30_000, "arrival_ms": 100 * i}
+                                 for i in range(2_000)]))
+    costs.write_text("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0 context_ms_per_token=1e-5")
+    run = script("--requests", trace, "--costs", costs, "--processes", 3, "--out", tmp_path / "out",
+                 "--target-ttft-ms", 10_000, "--target-tpot-ms", "none", preexec_fn=heed_ctrl_c)
     workers = []
     deadline = time.monotonic() + 30
     while len(workers) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.01)
         workers = children(run.pid)
     if to == "all":
         os.killpg(run.pid, sent)
@@ -141,19 +145,21 @@ def lives(pid):
         return False
 
 
-def test_the_number_of_processes_changes_nothing(tmp_path):
+def test_the_number_of_processes_changes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("planning.loads.LONG", 100)
     said = []
-    for processes in (1, 3):
-        done = script("--first", 20, "--max-num-seqs", 4, 16, "--up-to", 3, "--processes", processes, "--out",
-                      tmp_path / str(processes))
-        said.append(done.communicate())
-        assert done.returncode == 0
-    assert files(tmp_path / "1") == files(tmp_path / "3") and said[0] == said[1]
+    for processes in ("1", "3"):
+        monkeypatch.setattr(sys, "argv", ["plan.py", "--first", "20", "--max-num-seqs", "4", "16", "--up-to", "3",
+                                          "--processes", processes, "--out", str(tmp_path / processes)])
+        plan.main()
+        said.append(capsys.readouterr())
+    assert files(tmp_path / "1") == files(tmp_path / "3") and said[0] == said[1] and said[0].out
 
 
 def test_results_come_before_words(tmp_path):
-    """A reader that closes at once, as in `plan.py | true`, finds the files all the same."""
-    with script("--first", 10, "--max-num-seqs", 8, "--up-to", 3, "--out", tmp_path / "out") as done:
+    """A reader that closes at once, as in `plan.py | true`, finds the files all the same. (8 ms are infeasible, so
+    nothing is searched.)"""
+    with script("--first", 10, "--target-ttft-ms", 8, "--out", tmp_path / "out") as done:
         done.stdout.close()
         assert done.stderr.read() == "" and done.wait() == 0
     assert set(files(tmp_path / "out")) == {"plan.txt", "plan.csv", "plan.svg"}

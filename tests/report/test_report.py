@@ -57,6 +57,21 @@ def report_of(out, *options):
     return Page((out / "report.html").read_text(encoding="ascii")), done
 
 
+@pytest.fixture
+def reported(tmp_path, monkeypatch):
+    """Gives the Page of a report made in this process, whose plan has streams a third as long as in truth, or less."""
+    monkeypatch.setattr("planning.loads.LONG", 100)
+    monkeypatch.setattr("planning.loads.WAVES", 2)
+    monkeypatch.setattr(plan, "cores", lambda: 1)
+
+    def page_of(*options):
+        monkeypatch.setattr("sys.argv", ["report.py", "--out", str(tmp_path), *map(str, options)])
+        report.main()
+        return Page((tmp_path / "report.html").read_text(encoding="ascii"))
+
+    return page_of
+
+
 def requests_file(folder, n, seed=3, **more):
     r = Random(seed)
     path = folder / "mine.json"
@@ -154,11 +169,12 @@ def test_the_headline_heeds_the_servers_memory_and_limit(tmp_path, more, words):
     assert ("Extrapolated" in said) == ("kv_tokens=300" != more) and ("Not known: the size" in said) == ("max" in more)
 
 
-def test_a_trace_has_the_plans_answer(tmp_path):
+def test_a_trace_has_the_plans_answer(reported, tmp_path, monkeypatch):
     """The load of plan.txt beside today's 5 requests/s, the measures at it, and the plan's own words."""
-    options = ["--requests", TRACE, "--first", "60"]
-    found, _ = report_of(tmp_path, *options)
-    script("plan", *options, "--out", tmp_path)
+    options = ["--requests", str(TRACE), "--first", "60"]
+    found = reported(*options)
+    monkeypatch.setattr("sys.argv", ["plan.py", *options, "--out", str(tmp_path)])
+    plan.main()
     planned = read_pairs(tmp_path / "plan.txt")
     today = float(planned["trace_rps"])
     assert found.headline == (
@@ -175,28 +191,28 @@ def test_a_trace_has_the_plans_answer(tmp_path):
     assert found.tables[8][0][0] == "clients", "step 8 is there, too"
 
 
-def test_a_measured_run_that_disagrees_is_in_the_headline(tmp_path):
+def test_a_measured_run_that_disagrees_is_in_the_headline(reported, tmp_path):
     """The recorded server takes 8 ms a step; with costs of 4 ms the predictions miss what was measured."""
     (tmp_path / "my.txt").write_text(COSTS.replace("step_ms=8", "step_ms=4"))
-    found, _ = report_of(tmp_path, "--requests", TRACE, "--costs", tmp_path / "my.txt")
+    found = reported("--requests", TRACE, "--costs", tmp_path / "my.txt")
     assert found.headline.endswith(". But a measured run disagrees: see what this rests on.")
     assert "DISAGREEMENT" in " ".join(found.words["li"])
 
 
-def test_a_trace_that_one_server_cannot_serve(tmp_path):
+def test_a_trace_that_one_server_cannot_serve(reported, tmp_path):
     """50 requests a second of 2,000 prompt tokens, 0.1 s of prefill each: several servers are needed."""
     path = requests_file(tmp_path, 40, gap=0.02, output_tokens=400)
-    found, _ = report_of(tmp_path, "--requests", path)
+    found = reported("--requests", path)
     assert re.fullmatch(r"The lab's made-up server meets the targets up to its capacity of [\d.]+ requests/s; today "
                         r"comes 50\.", found.headline), found.headline
     path = requests_file(tmp_path, 150, gap=0.02, prompt_tokens=2000)
-    found, _ = report_of(tmp_path, "--requests", path, "--target-ttft-ms", "400")
+    found = reported("--requests", path, "--target-ttft-ms", "400")
     assert re.search(r"carries [\d.]+ requests/s within .*, 0\.\d+ times today's [\d.]+: today needs about \d+ of "
                      r"them\.$", found.headline), found.headline
     load, today, servers = map(float, re.search(r"carries ([\d.]+) .* today's ([\d.]+): .* about (\d+)",
                                                 found.headline).groups())
     assert servers - 1 < today / load <= servers
-    found, _ = report_of(tmp_path, "--requests", path, "--target-ttft-ms", "2")
+    found = reported("--requests", path, "--target-ttft-ms", "2")
     assert re.fullmatch(r"No load meets p99 TTFT 2 ms on the lab's made-up server: a request alone misses it; today "
                         r"comes [\d.]+ requests/s\.", found.headline), found.headline
     assert found.tables[0][0] == ["measure", "target", "a request alone"] and len(found.sources) == 1
@@ -207,6 +223,8 @@ def test_long_files_take_the_time_of_short_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "LONG", 50)
     monkeypatch.setattr(report, "MOST", 80)
     monkeypatch.setattr(report, "PLANNED", 30)
+    monkeypatch.setattr("planning.loads.WAVES", 2)
+    monkeypatch.setattr("planning.loads.LONG", 100)
     monkeypatch.setattr(report, "save", lambda out, texts: pages.append(Page(texts["report.html"])))
     pages = []
     for more in ({}, {"gap": 0.5}):

@@ -273,7 +273,7 @@ def test_a_list_of_one_request_works_everywhere(tmp_path):
 
 def test_the_curve_goes_to_256_unless_told(tmp_path):
     path = tmp_path / "requests.json"
-    path.write_text(json.dumps([{"prompt_tokens": 1, "output_tokens": 1}] * 300))
+    path.write_text(json.dumps([{"prompt_tokens": 1, "output_tokens": 1}] * 258))
     assert script("tune", "--requests", path, "--out", tmp_path).returncode == 0
     assert (tmp_path / "tune.csv").read_text().count("\n") == 257
 
