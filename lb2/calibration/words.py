@@ -8,6 +8,7 @@ from statistics import median
 
 from common import percentile
 from files.costs import BUDGET, MAX_NUM_SEQS
+from calibration.doubts import COMPUTED
 from calibration.loads import FIGURES
 from calibration.overhead import AS_GOOD, ENOUGH, queued_in, times_of
 from calibration.search import APART
@@ -174,6 +175,9 @@ def missing(benches, found):
             " A run with --max-concurrency 1 and prompts of several lengths tells it."
     elif found.prefill_from == "one length":
         yield "Missing: a run of one client with another prompt length, to tell prefill from overhead."
+    elif (longest := max(tokens for bench in benches for tokens in bench.prompt_tokens)) < COMPUTED:
+        yield f"Missing: longer prompts. A GPU computes about {COMPUTED} prompt tokens while it reads its weights, and " \
+              f"no prompt has more than {longest}: a plan for longer ones is too hopeful."
     elif found.prefill_from == "gaps" and sum(sample.prefills > 0 for sample in samples) < FEW:
         yield f"Few steps had a prefill: fewer than {FEW}. A longer run tells it better."
     overhead = found.overhead

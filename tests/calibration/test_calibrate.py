@@ -370,6 +370,9 @@ def test_steps_that_do_not_grow():
 def test_few_prefills_are_few():
     assert "Few steps had a prefill" in said_of(bench(shipped(20), 4, PLAIN))
     assert "Few steps had a prefill" not in said_of(bench(shipped(60), 4, PLAIN))
+    longest = "no prompt has more than 299: a plan for longer ones is too hopeful"
+    said = [said_of(bench(Requests([100, tokens] * 10, [20] * 20), 4, PLAIN)) for tokens in (299, 300)]
+    assert longest in said[0] and "too hopeful" not in said[1]
 
 
 def test_a_short_cache_is_said():
