@@ -108,7 +108,7 @@ def bench_of(path, name, found, run):
 def measured_requests(path, source, rows, in_second):
     """([(start, prompt, output, TTFT in s, gaps in s, cached tokens), ...], how many completed without a token)."""
     requests, silent = [], 0
-    starts = rows.sent or rows.times or [None] * len(rows.prompts)
+    starts = rows.sent or [None] * len(rows.prompts)
     columns = (starts, rows.prompts, rows.outputs, rows.ttfts, rows.gaps, rows.cached or [0] * len(starts))
     for start, prompt, output, ttft, gaps, cached in zip(*columns):
         if not output:
