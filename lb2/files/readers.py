@@ -73,7 +73,7 @@ def csv_reader(text):
 
 
 def csv_blocks(path, text, names):
-    """The blocks of a CSV text whose lines end with \n alone. names: {field: column}."""
+    """The blocks of a CSV text whose lines end with \\n alone. names: {field: column}."""
     header, _ = csv_header(text)
     for name in names.values():
         if header.count(name) > 1:
@@ -129,9 +129,9 @@ def record_blocks(place, records, names):
     """The blocks of JSON records. names: {field: key}; a.b is key b inside key a."""
     number, records = 0, iter(records)
     while block := list(islice(records, 16 * BLOCK)):
-        if set(map(type, block)) != {dict}:
-            i = next(i for i, record in enumerate(block) if type(record) is not dict)
-            raise BadInput(f"{place(number + i)}: expected an object, found {shown(block[i])}")
+        for i, record in enumerate(block):
+            if type(record) is not dict:
+                raise BadInput(f"{place(number + i)}: expected an object, found {shown(record)}")
         yield {field: column_at(block, name) for field, name in names.items()}
         number += len(block)
 
@@ -239,7 +239,7 @@ def rows_from(kept, left_out, forms):
     due = kept["arrival"] if forms else []
     sent = [start if is_number(start) else time for start, time in zip(kept["sent"], due)] or due
     if any(kept["queued"]):  # the client held requests back: they were due before they were sent
-        due = [time - (wait if is_number(wait) else 0) for time, wait in zip(sent, kept["queued"])]
+        due = [time - wait if is_number(time) and is_number(wait) else time for time, wait in zip(sent, kept["queued"])]
     ends, ttfts, gaps = (kept[field] or nothing for field in ("end", "ttft", "gaps"))
     latencies = list(map(latency_of, sent or nothing, ends, ttfts, gaps)) if kept["end"] or kept["gaps"] else []
     cached = [tokens if is_number(tokens) else 0 for tokens in kept["cached"]]

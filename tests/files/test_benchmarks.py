@@ -87,17 +87,11 @@ def test_a_bad_benchmark_is_refused(tmp_path, text, says):
 
 
 @pytest.mark.parametrize("good, bad, says", [
-    ({"duration": 1e9 - 1}, {"duration": 1e9}, ": duration: expected seconds, found 1000000000.0"),
-    ({"duration": None}, {"duration": -1}, ": duration: expected seconds, found -1"),
     ({"duration": 0.0695}, {"duration": 0.069},
      ": a request took 0.07 s in a run of 0.069 s: are its times in milliseconds?"),
     ({"duration": "gone", "ttfts": [0, 1e9 - 1]}, {"duration": "gone", "ttfts": [0, 1e9]},
      ": the request of 9 and 2 tokens at position 1: expected a TTFT and a list of gaps between tokens, found "
      "[1000000000.0, [0.01]]"),
-    ({"max_concurrency": None}, {"max_concurrency": 0},
-     ": max_concurrency: expected a whole number of clients or null, found 0"),
-    ({"max_concurrency": 2}, {"max_concurrency": 2.0},
-     ": max_concurrency: expected a whole number of clients or null, found 2.0"),
     ({"mean_ttft_ms": 5.51}, {"mean_ttft_ms": 5.5},
      ": its ttfts are 10 times its own mean_ttft_ms: are they in seconds?"),
     ({"mean_ttft_ms": 549}, {"mean_ttft_ms": 551},
@@ -170,8 +164,8 @@ def test_a_run_without_start_times(tmp_path):
 
 
 def test_runs_have_names_and_places(tmp_path):
-    with pytest.raises(BadInput, match="run.json: run 2: duration: expected seconds"):
-        benches(tmp_path, measured(), measured(duration=0))
+    with pytest.raises(BadInput, match="run.json: run 2: no list output_lens: was it run"):
+        benches(tmp_path, measured(), measured(output_lens="gone"))
     assert bench_name("a/b.jsonl.gz") == "b" and bench_name("c.gz.txt") == "c.gz.txt" and bench_name("d.json") == "d"
 
 

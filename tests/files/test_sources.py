@@ -526,6 +526,9 @@ BAD = {  # what: (text, what the line says)
     "Vidur: times too far apart": (VIDUR + "0,1,1\n1.0001e12,1,1\n", "arrived_at: expected times up to "
                                    "1,000,000,000,000 s apart, found more"),
     "Vidur: no arrival": (VIDUR + "1,1,1\n,1,1\n", "row 1 (line 3): arrived_at: expected a time, as others"),
+    "vLLM: a start time missing": (json.dumps({**BENCH, "start_times": [0.5, None, 0], "queue_times": [1] * 3,
+                                                "completed": 3}),
+                                   "request 1: start_times: expected a time, as others have, found null"),
     "Mooncake: hashes that are none": (hashed((0, 7, 5, [1.5])), "record 0: hash_ids: expected a list of names"),
     "a null time after failures": (BURST + "5,a,1,2,3,x\n6,a,1,0,1,x\n,a,1,2,3,x\n", "row 2 (line 4): Timestamp: exp"),
     "a time that no float can hold": (json.dumps([{**LAB, "arrival_ms": 0.5}, {**LAB, "arrival_ms": 10**400}]),
