@@ -22,6 +22,7 @@ from common import BadInput
 
 BLANK = re.compile(r"[ \t\r\n]*")  # what JSON allows between two values
 MOST_BYTES = 500_000_000  # of a file, unpacked
+CHUNK = 1 << 22  # bytes that are read at once
 FROM_PIPES = {}  # path: what was in it. A pipe can be read once only, and several parts of a script may ask for it
 
 
@@ -47,7 +48,7 @@ def refuse_twins(paths):
 
 def bounded(path, file):
     """What is in an open file. Raises BadInput if that is too much."""
-    content = b"".join(islice(iter(lambda: file.read(1 << 22), b""), MOST_BYTES // (1 << 22) + 2))
+    content = b"".join(islice(iter(lambda: file.read(CHUNK), b""), MOST_BYTES // CHUNK + 2))
     if len(content) > MOST_BYTES:
         raise BadInput(f"{path}: expected at most {MOST_BYTES // 1_000_000} MB of text, found more")
     return content

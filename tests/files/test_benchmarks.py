@@ -44,6 +44,10 @@ def test_a_benchmark_worked_by_hand(tmp_path):
     assert old.starts_s is None and old.closed and old.ttfts_s == bench.ttfts_s
     paced, = benches(tmp_path, measured(request_rate=3.5, duration="gone"))
     assert paced.clients == 1 and paced.closed and paced.duration_s == pytest.approx(0.14)
+    ten = {key: 5 * measured()[key] for key in ("input_lens", "output_lens", "ttfts", "itls")}
+    unsaid, = benches(tmp_path, measured(**ten, start_times=[0.07 * i for i in range(10)], completed=10,
+                                         duration="gone", max_concurrency="gone", request_rate="gone"))
+    assert unsaid.clients == 1, "as many as were under way"
     assert paced.oddities == ["The client asked for 3.5 requests/s, and its limit of 1 let fewer through: it was a "
                               "closed loop."]
 
@@ -202,6 +206,7 @@ def turns(clients, n, every=1.0):
     ([], [1.0] * 12, None, None, None, None),  # without starts nothing tells
     # without starts, or all latencies, the duration tells: the sum by the clients, and the longest, and a tenth
     (turns(1, 3), [1.0, None, 1.0], 1, INF, 3.0, 1), (turns(1, 3), [1.0, None, 1.0], 1, INF, 4.5, None),
+    ([], [2.5] * 3, 1, INF, 11.0, 1), ([], [2.5] * 3, 1, INF, 11.01, None),
     ([], [1.0] * 6, 2, INF, None, 2),  # no duration contradicts
     ([], [1.0] * 6, 9, INF, None, 6),  # no more clients than requests
     ([], [1.0, 3.0], None, INF, 5.4, 2), ([], [1.0, 3.0], None, INF, 5.6, None),
