@@ -7,30 +7,19 @@
 from collections import Counter
 from itertools import chain
 
-from common import MOST
-
-USUAL = (512, 64, 16)  # tokens in a block
-SURE = 1.1  # of several sizes that fit, the largest is at most so many times the smallest
+USUAL = {512, 64, 16}  # tokens in a block
+SIZES = [1 << power for power in range(30)]
 
 
 def block_size(prompts, hashes):
-    """The tokens in each block that hash_ids name; None if no size fits, or very different ones do.
+    """The tokens in each block that hash_ids name, a power of two; None if no size fits, or several do.
 
-    A short block at the end may have a name or none. Where several sizes fit that are no power of
-    two, they are nearly the same, and the roundest is taken.
+    A short block at the end may have a name or none. A usual size that fits is taken before others.
     """
     named = [(prompt, len(names)) for prompt, names in zip(prompts, hashes) if names]
-    usual = [size for size in USUAL if all(count in (prompt // size, -(-prompt // size)) for prompt, count in named)]
-    if len(usual) == 1:
-        return usual[0]
-    short_named = max(-(-prompt // count) for prompt, count in named)
-    short_unnamed = max(prompt // (count + 1) + 1 for prompt, count in named)
-    most = min((prompt - 1) // (count - 1) if count > 1 else MOST for prompt, count in named)
-    least = short_named if short_named <= most else short_unnamed
-    powers = [1 << i for i in range(30) if least <= 1 << i <= most]
-    if powers or not least <= most <= SURE * least:
-        return powers[0] if len(powers) == 1 else None
-    return max(range(least, most + 1), key=lambda size: size & -size)
+    fit = {size for size in SIZES if all(count in (prompt // size, -(-prompt // size)) for prompt, count in named)}
+    sizes = fit & USUAL or fit
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def shared_prefixes(prompts, hashes, block_tokens):

@@ -16,7 +16,6 @@ import re
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import compress, islice
-from operator import add
 from typing import NamedTuple
 
 from common import BadInput, MOST
@@ -31,9 +30,9 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOREC
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FINE = {"", "0", "200", "null", "none", "false", "success", "ok", "completed", "default", "debug", "warning", "{}",
         "[]"}  # what stands in a column of errors if there is none
-FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "total", "error", "cache", "only", "session",
-          "turn", "cached", "hashes", "ttft", "gaps", "mean", "latency")  # fields of a source that name a column
-NUMERIC = {"prompt", "output", "arrival", "sent", "queued", "end", "total", "cached", "ttft", "mean", "latency"}
+FIELDS = ("prompt", "output", "arrival", "sent", "queued", "end", "error", "cache", "only", "session", "turn",
+          "cached", "hashes", "ttft", "gaps", "mean", "latency")  # fields of a source that name a column
+JUDGED = {"error", "cache", "only"}  # those that are looked at, and not kept
 
 csv.field_size_limit(1 << 27)  # a gateway's log may hold whole prompts
 
@@ -44,7 +43,7 @@ class Rows(NamedTuple):
     prompts: list
     outputs: list  # 0: it completed without a token
     times: list  # when it was due, in the file's unit, dates in ns; None: unknown, as of later turns of a session
-    sent: list  # when it was sent, if that is another column
+    sent: list  # when it was sent: the same list, if no other column says it
     latencies: list  # from when it was sent to its last token, in the same unit; None where unknown
     hashes: list  # its hash_ids, a list each
     sessions: list
@@ -81,20 +80,17 @@ def csv_blocks(path, text, names):
         if header.count(name) > 1:
             raise BadInput(f"{path}: the column {name} stands {header.count(name)} times")
     places = {field: header.index(name) for field, name in names.items() if name in header}
-    reader, number, width = csv_reader(text), 0, len(header)
-    next(filter(None, reader))
+    reader, number, width = filter(None, csv_reader(text)), 0, len(header)  # a blank line is no row
+    next(reader)
     try:
         while rows := list(islice(reader, BLOCK)):
             if set(map(len, rows)) != {width}:
-                rows = list(filter(None, rows))  # a blank line is no row
-                for i, row in enumerate(rows, start=number):
-                    if len(row) != width:
-                        place = csv_place(path, text, i)
-                        raise BadInput(f"{place}: expected {width} cells, as in the header, found {len(row)}")
+                i = next(i for i, row in enumerate(rows) if len(row) != width)
+                raise BadInput(f"{csv_place(path, text, number + i)}: expected {width} cells, as in the header, found "
+                               f"{len(rows[i])}")
             number += len(rows)
             cells = list(zip(*rows))
-            if rows:
-                yield {field: typed(cells[i]) if field in NUMERIC else cells[i] for field, i in places.items()}
+            yield {field: typed(cells[i]) for field, i in places.items()}
     except csv.Error as error:
         raise BadInput(f"{csv_place(path, text, math.inf)}: not CSV that we read: {error}") from None
 
@@ -134,9 +130,9 @@ def record_blocks(place, records, names):
     """The blocks of JSON records. names: {field: key}; a.b is key b inside key a."""
     number, records = 0, iter(records)
     while block := list(islice(records, 16 * BLOCK)):
-        if set(map(type, block)) != {dict}:
-            i = next(i for i, record in enumerate(block) if type(record) is not dict)
-            raise BadInput(f"{place(number + i)}: expected an object, found {shown(block[i])}")
+        for i, record in enumerate(block):
+            if type(record) is not dict:
+                raise BadInput(f"{place(number + i)}: expected an object, found {shown(record)}")
         yield {field: column_at(block, name) for field, name in names.items()}
         number += len(block)
 
@@ -163,30 +159,22 @@ def keys_in(record, before="", depth=5):
 
 def run_block(path, run, source, names):
     """The only block of a benchmark's run, an object that holds a list per field, one entry a request."""
-    if not isinstance(run, dict):
-        raise BadInput(f"{path}: expected an object with {', '.join(source.sign)}, found {shown(run)}")
-    missing = [name for name in (source.prompt, source.output) if not isinstance(run.get(name), list)]
+    needed = [source.prompt, source.output]
+    missing = [name for name in needed if not isinstance(run, dict) or not isinstance(run.get(name), list)]
     if missing:
         raise BadInput(f"{path}: no list {', '.join(missing)}: was it run with --save-detailed?")
     n = len(run[source.prompt])
     columns = {field: run.get(name) or [None] * n for field, name in names.items()}
     for field, column in columns.items():
         if not isinstance(column, list) or len(column) != n or not n:
-            raise BadInput(f"{path}: {source.prompt}, {source.output}, {names[field]} must be lists of one length, "
-                           "one entry a request")
+            raise BadInput(f"{path}: {', '.join([*needed, names[field]])} must be lists of one length, one entry a "
+                           "request")
     return columns
 
 
-def silent_failures(path, run, source):
+def silent_fails(run, source):
     """Did the requests without an output token fail? The errors tell, or how many were completed; else they did."""
-    n, completed = len(run[source.output]), run.get("completed")
-    silent = sum(output == 0 for output in run[source.output])
-    if run.get(source.error) or completed == n:
-        return False
-    if silent and type(completed) is int and completed != n - silent:
-        raise BadInput(f"{path}: {silent} requests have no output token, and completed is {completed} of {n}: "
-                       f"without a list {source.error} nothing says which of them failed")
-    return True
+    return not run.get(source.error) and run.get("completed") != len(run[source.output])
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -194,20 +182,22 @@ def silent_failures(path, run, source):
 
 def rows_of(source, place, blocks):
     """The Rows in blocks of a source. Raises BadInput."""
-    rows, number = Rows(*([] for _ in Rows._fields[:-1]), set()), 0
+    kept, left_out, forms, number = {field: [] for field in FIELDS}, [], set(), 0
     for columns in blocks:
         numbers = range(number, number + len(columns["prompt"]))
         number = numbers.stop
         reasons = reasons_of(columns, source)
         if any(reasons):
             out = [i for i, reason in enumerate(reasons) if reason]
-            rows.left_out.extend((len(rows.prompts) + i - before, reasons[i]) for before, i in enumerate(out))
-            kept = [not reason for reason in reasons]
-            columns = {field: list(compress(column, kept)) for field, column in columns.items()}
-            numbers = list(compress(numbers, kept))
+            left_out.extend((len(kept["prompt"]) + i - before, reasons[i]) for before, i in enumerate(out))
+            good = [not reason for reason in reasons]
+            columns = {field: list(compress(column, good)) for field, column in columns.items()}
+            numbers = list(compress(numbers, good))
         if numbers:
-            add_columns(rows, lambda i, numbers=numbers: place(numbers[i]), columns, source)
-    return rows
+            columns = checked(lambda i, numbers=numbers: place(numbers[i]), columns, source, forms)
+            for field in columns.keys() - JUDGED:
+                kept[field].extend(columns[field])
+    return rows_from(kept, left_out, forms)
 
 
 def reasons_of(columns, source):
@@ -233,41 +223,32 @@ def reason_of(source, prompt, output, error, cache, kind):
     return "failed" if output == 0 and source.silent_fails else ""
 
 
-def add_columns(rows, where, columns, source):
-    """Put the columns of a block, in which no request failed, under the others."""
-    n = len(columns["prompt"])
-    missing = [None] * n
-    prompts = counts(where, source.prompt, columns["prompt"], source.least)
-    outputs = counts(where, source.output, columns["output"], source.least)
-    sums = list(map(add, prompts, outputs)) if "total" in columns else []
-    if sums and list(columns["total"]) != sums:
-        i, expected = next((i, sum_) for i, sum_ in enumerate(sums) if columns["total"][i] != sum_)
-        raise BadInput(f"{where(i)}: {source.total}: expected {expected}, the sum of {source.prompt} and "
-                       f"{source.output}, found {shown(columns['total'][i])}")
-    rows.prompts.extend(prompts)
-    rows.outputs.extend(outputs)
-    due = times_of(rows, where, source, columns.get("arrival") or missing)
-    sent = [start if is_number(start) else time for start, time in zip(columns["sent"], due)] if source.sent else due
-    if any(columns.get("queued") or ()):  # the client held requests back: they were due before they were sent
-        due = [time - (wait if is_number(wait) else 0) for time, wait in zip(sent, columns["queued"])]
-    rows.times.extend(due)
-    if source.sent or source.queued:
-        rows.sent.extend(sent)
-    if source.end or source.gaps:
-        parts = (columns.get(field) or missing for field in ("end", "ttft", "gaps"))
-        rows.latencies.extend(map(latency_of, sent, *parts))
-    if source.hashes:
-        rows.hashes.extend(names_in(where, source, prompts, columns.get("hashes") or missing))
-    rows.sessions.extend(columns.get("session") or ())
-    rows.turns.extend(columns.get("turn") or ())
-    if source.cached:
-        rows.cached.extend(tokens if is_number(tokens) else 0 for tokens in columns.get("cached") or missing)
-    if source.ttft or source.gaps:
-        rows.ttfts.extend(columns.get("ttft") or missing)
-        rows.gaps.extend(columns.get("gaps") or columns.get("mean") or columns.get("latency") or missing)
+def checked(where, columns, source, forms):
+    """The columns of a block in which no request failed, as numbers and names. Raises BadInput."""
+    columns |= {field: counts(where, getattr(source, field), columns[field], source.least)
+                for field in ("prompt", "output")}
+    if "arrival" in columns:
+        columns["arrival"] = times_of(forms, where, source, columns["arrival"])
+    if "hashes" in columns:
+        columns["hashes"] = names_in(where, source, columns["prompt"], columns["hashes"])
+    return columns
 
 
-def counts(where, name, values, least=0):
+def rows_from(kept, left_out, forms):
+    """The Rows in the columns of a file."""
+    nothing = [None] * len(kept["prompt"])
+    due = kept["arrival"] if forms else []
+    sent = [start if is_number(start) else time for start, time in zip(kept["sent"], due)] or due
+    if any(kept["queued"]):  # the client held requests back: they were due before they were sent
+        due = [time - wait if is_number(time) and is_number(wait) else time for time, wait in zip(sent, kept["queued"])]
+    ends, ttfts, gaps = (kept[field] or nothing for field in ("end", "ttft", "gaps"))
+    latencies = list(map(latency_of, sent or nothing, ends, ttfts, gaps)) if kept["end"] or kept["gaps"] else []
+    cached = [tokens if is_number(tokens) else 0 for tokens in kept["cached"]]
+    return Rows(kept["prompt"], kept["output"], due, sent, latencies, kept["hashes"], kept["session"], kept["turn"], cached,
+                ttfts, kept["gaps"] or kept["mean"] or kept["latency"] or nothing, left_out, forms)
+
+
+def counts(where, name, values, least):
     """Counts of tokens. 374.0 is one, too: so pandas writes a column in which a cell is empty."""
     if set(map(type, values)) != {int}:
         values = [int(value) if type(value) is float and value.is_integer() else value for value in values]
@@ -278,28 +259,28 @@ def counts(where, name, values, least=0):
     return values
 
 
-def times_of(rows, where, source, values):
-    """Times as numbers; dates become ns since 1970, and nothing None. Notes in rows.forms what they are."""
+def times_of(forms, where, source, values):
+    """Times as numbers; dates become ns since 1970, and nothing None. Notes in forms what they are."""
     types = set(map(type, values))
     if types == {type(None)}:
         return values
     try:
-        if types <= {int, float} and rows.forms <= {"number"} and is_number(sum(values)):
-            rows.forms.add("number")
+        if types <= {int, float} and forms <= {"number"} and is_number(sum(values)):
+            forms.add("number")
             return values
-        if types == {str} and rows.forms <= {"date", "zone"}:
-            return nanoseconds(rows, values)
+        if types == {str} and forms <= {"date", "zone"}:
+            return nanoseconds(forms, values)
     except (ValueError, OverflowError):  # no date; or 10**400, which no float can hold
         pass
     if len(values) > 1:  # one of them is no time, or nothing, or another sort of time
-        return [times_of(rows, lambda _, i=i: where(i), source, [value])[0] for i, value in enumerate(values)]
+        return [times_of(forms, lambda _, i=i: where(i), source, [value])[0] for i, value in enumerate(values)]
     if values[0] == "":
         return [None]
-    expected = "a date and time" if "date" in (*rows.forms, source.unit) else "a time"
+    expected = "a date and time" if "date" in (*forms, source.unit) else "a time"
     raise BadInput(f"{where(0)}: {source.arrival}: expected {expected}, found {shown(values[0])}")
 
 
-def nanoseconds(rows, cells):
+def nanoseconds(forms, cells):
     """Dates and times, in ns since 1970. Raises ValueError."""
     zone = ZONE.search(cells[0])[0]
     together = ",".join([cell[17:] for cell in cells])
@@ -310,7 +291,7 @@ def nanoseconds(rows, cells):
         found = [minutes[head] + round(1e9 * second) for head, second in zip(heads, seconds)]
     else:  # another form, or several zones
         found = [date_ns(cell.strip(" \t")) for cell in cells]
-    rows.forms.update({"date", "zone"} if ZONE.search(cells[0].strip(" \t"))[0] else {"date"})
+    forms.update({"date", "zone"} if ZONE.search(cells[0].strip(" \t"))[0] else {"date"})
     return found
 
 

@@ -32,7 +32,6 @@ class Source(NamedTuple):
     cache: str = ""  # true: the gateway answered from its own cache
     only: str = ""  # tells which rows count
     counts: tuple = ()  # what it holds in them, and what the others are
-    total: str = ""  # prompt and output together
     cached: str = ""  # tokens of the prompt that the server found in its cache
     sent: str = ""  # when a request was sent, if that may be later than when it was due
     queued: str = ""  # how much later
@@ -70,10 +69,10 @@ SOURCES = (
     Source("Azure", "rows", ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), "ContextTokens", "GeneratedTokens",
            "TIMESTAMP", "date", other="the traces of 2023, of 2024, and the multimodal one of 2025"),
     Source("BurstGPT", "rows", ("Timestamp", "Request tokens", "Response tokens"), "Request tokens", "Response tokens",
-           "Timestamp", "s", silent_fails=True, total="Total tokens",
+           "Timestamp", "s", silent_fails=True,
            other="versions 1 and 2. No response token means that the request failed. Arrivals lie on a grid of 1 s"),
     Source("Vidur", "rows", ("num_prefill_tokens", "num_decode_tokens"), "num_prefill_tokens", "num_decode_tokens",
-           "arrived_at", "s", total="num_total_tokens", other="its lengths come without arrivals, too"),
+           "arrived_at", "s", other="its lengths come without arrivals, too"),
     Source("splitwise-sim", "rows", ("prompt_size", "token_size"), "prompt_size", "token_size",
            "arrival_timestamp", "s"),
     Source("ServeGen", "rows", ("request_id", "timestamp", "input_tokens", "output_tokens"), "input_tokens",
@@ -128,6 +127,11 @@ SOURCES = (
 )
 LAB, GUIDELLM, USAGE_LOG = (next(source for source in SOURCES if source.name == name)
                             for name in ("this lab", "guidellm", "usage log"))
+BY_ARRIVAL = (  # the same, told by an arrival, too: the longest sign wins
+    LAB._replace(sign=(*LAB.sign, "arrival_ms")),
+    LAB._replace(sign=(*LAB.sign, "gap"), arrival="gap", unit="s"),
+    USAGE_LOG._replace(sign=(*USAGE, WHEN)),
+)
 POINT = 'or give its figures to calibrate.py, as --point "clients=16 prompt=1024 output=1024 p50_ttft_ms=34 tps=3265"'
 NO_REQUESTS = (  # (JSON or CSV, the keys or columns by which it is told, what it is and what to do)
     ("JSON", ("output_throughput|mean_ttft_ms",), "a result without its requests: run vllm bench serve with "
@@ -156,8 +160,9 @@ def named(pairs):
     for key in ("unit", "latency_unit"):
         if given.get(key, "s") not in UNITS:
             raise BadInput(f"--columns: {key}: expected {', '.join(UNITS)}, found {given[key][:40]}")
+    sign = [given[key] for key in NAMES if key in given and key not in ("unit", "error", "latency_unit")]
     blank = {"arrival": "", "unit": "", "latency_unit": "s"}
-    return Source("named by --columns", "rows", (given["prompt"], given["output"]), **(blank | given))
+    return Source("named by --columns", "rows", tuple(sign), **(blank | given))  # an error may stand in few records
 
 
 def table_of_sources():

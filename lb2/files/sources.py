@@ -21,8 +21,8 @@ from files.arrivals import (AT_ONCE, ENDLESS_RPS, UNITS, clocks_back, closed_loo
 from files.inputs import BLANK, counted, json_records, read_text, shown
 from files.prefixes import block_size, shared_prefixes
 from files.readers import (FIELDS, csv_blocks, csv_header, csv_place, keys_in, record_blocks, rows_of, run_block,
-                           silent_failures)
-from files.source_table import GUIDELLM, LAB, NO_REQUESTS, SOURCES, USAGE_LOG, named
+                           silent_fails)
+from files.source_table import BY_ARRIVAL, GUIDELLM, NO_REQUESTS, SOURCES, named
 
 DELAY = "delay"  # a session's turn says how long after the answer before it is due
 FIRST = 100  # records whose keys tell a source: a request that failed may lack some
@@ -66,16 +66,12 @@ def load_trace(path, first=None, time_unit=None, timed=True, columns=None):
     first: take so many requests only. time_unit: s or ms, for files that do not settle it. timed:
     are the arrivals needed? If not, nobody is asked for their unit. columns: what --columns says.
     """
-    found = recognised(path, read_text(path), columns)
-    number, traces = len(found.runs), []
-    while found.runs:
-        where, run = found.runs.pop(0)
+    found, traces = recognised(path, read_text(path), columns), []
+    for where, run in found.runs:
         left = first and first - sum(len(trace.requests.prompt_tokens) for trace in traces)
         if left != 0:
-            rows, limits = rows_in(where, found.sources[0], run), limits_of(run)
-            del run  # a large file is not needed twice
-            traces.append(trace_of(where, found, rows, limits, left, time_unit, timed))
-    return traces[0] if number == 1 else joined(traces, number)
+            traces.append(trace_of(where, found, run, left, time_unit, timed))
+    return traces[0] if len(found.runs) == 1 else joined(traces, len(found.runs))
 
 
 def rows_in(where, source, run):
@@ -89,15 +85,13 @@ def rows_in(where, source, run):
         place, blocks = partial(csv_place, where, run), csv_blocks(where, run, names)
     elif source.layout == "runs":
         place, blocks = partial("{}: request {}".format, where), [run_block(where, run, source, names)]
-        source = source._replace(silent_fails=silent_failures(where, run, source))
+        source = source._replace(silent_fails=silent_fails(run, source))
     else:
         place = partial("{}: record {}".format, where)
         blocks = record_blocks(place, run, names)
     rows = rows_of(source, place, blocks)
     if cut:
         rows.left_out.append((len(rows.prompts), "unended"))
-    if not rows.forms:
-        return rows._replace(times=[])
     if None in rows.times and not source.session:
         at = rows.times.index(None)
         at += sum(before <= at for before, _ in rows.left_out)
@@ -124,7 +118,7 @@ def recognised(path, text, columns=None):
     else:
         form, heads, runs = "CSV", [], [text]
         names = set(csv_header(text)[0]) if text[start : start + 1].isprintable() else set()
-    sources = told_by(path, names, form, columns)
+    sources = told_by(names, form, columns)
     if "benchmarks" in names and heads:
         runs = [run for record in runs[0] for run in guidellm_runs(path, record)]
         names = names_in([record for run in runs for record in run[:FIRST]])
@@ -132,7 +126,7 @@ def recognised(path, text, columns=None):
     elif not sources and len(heads) == 1 and names:  # {"data": [...]}
         for inside in heads[0].values():
             inner = names_in(inside[:FIRST]) if isinstance(inside, list) else set()
-            if told := told_by(path, inner, form, columns):
+            if told := told_by(inner, form, columns):
                 sources, runs, names = told, [inside], inner
     if not sources:
         raise not_understood(path, text, names, form, columns)
@@ -145,25 +139,12 @@ def names_in(records):
     return {name for record in records for name in keys_in(record)}
 
 
-def told_by(path, names, form, columns):
+def told_by(names, form, columns):
     """The Sources whose signs are among these names, the longest sign first; those that --columns names."""
-    if columns:
-        return [named(columns)] if not unknown_names(columns, names) else []
-    known = [source for source in SOURCES if has(names, source.sign) and (form == "JSON" or source.layout == "rows")]
+    candidates = [named(columns)] if columns else (*SOURCES, *BY_ARRIVAL)
+    known = [source for source in candidates if has(names, source.sign) and (form == "JSON" or source.layout == "rows")]
     best = max(known, key=lambda source: len(source.sign), default=None)
-    if best is LAB and {"gap", "arrival_ms"} <= set(names):
-        raise BadInput(f"{path}: expected a gap or an arrival_ms, found records with both")
-    if best is LAB and "gap" in names:
-        return [LAB._replace(arrival="gap", unit="s")]
-    if best is LAB and "arrival_ms" not in names and has(names, [USAGE_LOG.arrival]):
-        best = USAGE_LOG
     return [located(source, names) for source in known if source.sign == best.sign]
-
-
-def unknown_names(columns, names):
-    """The names in --columns that a file does not have. (An error may stand in few records.)"""
-    source = named(columns)
-    return [name for field in FIELDS if field != "error" and (name := getattr(source, field)) and name not in names]
 
 
 def has(names, sign):
@@ -173,9 +154,10 @@ def has(names, sign):
 
 def located(source, names):
     """The Source with the first of several places that the file has of each field."""
-    several = {field: value for field in FIELDS if "|" in (value := getattr(source, field))}
-    places = {field: next((one for one in value.split("|") if one in names), value.split("|")[0])
-              for field, value in several.items()}
+    places = {}
+    for field in FIELDS:
+        several = getattr(source, field).split("|")
+        places[field] = next((one for one in several if one in names), several[0])
     return source._replace(**places | ({} if has(names, [source.session]) else {"session": ""}))
 
 
@@ -195,7 +177,7 @@ def guidellm_runs(path, report):
 def not_understood(path, text, names, form, columns):
     """What a file is that holds no requests, or whose names we do not know, and what to do."""
     if columns:
-        unknown = unknown_names(columns, names)[0][:40]
+        unknown = next(name for name in named(columns).sign if name not in names)[:40]
         return BadInput(f"{path}: --columns: there is no {unknown} in it, but {listed(names) or 'no names'}")
     names = names.union(re.findall(r"^[a-z]+:$", text[:1000], re.MULTILINE))  # YAML
     for forms, sign, words in NO_REQUESTS:
@@ -218,9 +200,10 @@ def listed(names):
 # --- a run ----------------------------------------------------------------------------------------
 
 
-def trace_of(path, found, rows, limits, first, time_unit, timed):
-    """The Trace of one run in a file; limits: those of its client."""
+def trace_of(path, found, run, first, time_unit, timed):
+    """The Trace of one run in a file."""
     source = found.sources[0]
+    rows = rows_in(path, source, run)
     if not rows.prompts:
         raise BadInput("; ".join([f"{path}: no request in it ({source.name})", *left_out_words(rows.left_out, source)]))
     turns = turns_of(found.sources, rows)
@@ -231,42 +214,41 @@ def trace_of(path, found, rows, limits, first, time_unit, timed):
         if not 0 <= gap <= MOST:
             raise BadInput(f"{path}: record {at}: gap: expected seconds from 0 to {MOST:,}, found {shown(gap)}")
     if gaps_s:
-        rows = rows._replace(times=list(accumulate(gaps_s)))
-    hashed = any(rows.hashes)
-    block_tokens = block_size(rows.prompts, rows.hashes) if hashed and source.block_tokens is not None else None
+        times = list(accumulate(gaps_s))
+        rows = rows._replace(times=times, sent=times)
+    named_blocks = any(rows.hashes) and source.block_tokens is not None
+    block_tokens = block_size(rows.prompts, rows.hashes) if named_blocks else None
     source, unit = settled(path, found, rows, block_tokens, time_unit, timed)
-    times, closed, time_notes = ([], False, turns) if turns else played(source, rows, unit, limits, found.names)
+    times, closed, notes = ([], False, turns) if turns else played(source, rows, unit, limits_of(run), found.names)
     order = in_order(times) if times else range(len(rows.prompts))
     taken = order[:first]
     last = max(taken) if first and first <= len(order) else len(order)
     left_out = [one for one in rows.left_out if one[0] <= last]
-    outputs = picked(rows.outputs, taken)
-    silent = counted(outputs.count(0), "completed request")
-    silent_notes = [f"{silent} without an output token, counted as one token"] if 0 in outputs else []
-    requests = Requests(picked(rows.prompts, taken), [output or 1 for output in outputs] if 0 in outputs else outputs)
-    prefixes, prefix_notes = prefixes_of(source, rows, block_tokens, taken) if hashed else (None, [])
+    prompts, outputs, prefixes = (picked(column, taken) for column in (rows.prompts, rows.outputs, rows.hashes))
+    if 0 in outputs:
+        silent = counted(outputs.count(0), "completed request")
+        notes = [f"{silent} without an output token, counted as one token", *notes]
+        outputs = [output or 1 for output in outputs]
+    if named_blocks:
+        prefixes, note = prefixes_of(source, prompts, prefixes, block_tokens)
+        notes.append(note)
     if any(rows.cached):
-        share = sum(picked(rows.cached, taken)) / sum(requests.prompt_tokens)
-        prefix_notes.append(f"its server had {share:.0%} of the prompt tokens in its cache, and here all are computed")
-    notes = (*left_out_words(left_out, source), *silent_notes, *time_notes, *prefix_notes)
+        share = sum(picked(rows.cached, taken)) / sum(prompts)
+        notes.append(f"its server had {share:.0%} of the prompt tokens in its cache, and here all are computed")
     arrivals_us = since_first_us(picked(times, taken), unit) if times else None
     if arrivals_us and arrivals_us[-1] > MOST_US:
         raise BadInput(f"{path}: {source.arrival}: expected times up to {MOST_US / 1e6:,.0f} s apart, found more")
-    return Trace(requests, arrivals_us, prefixes, source.name, len(left_out), closed,
-                 gaps_s and picked(gaps_s, taken), notes)
+    return Trace(Requests(prompts, outputs), arrivals_us, prefixes if any(prefixes or ()) else None, source.name,
+                 len(left_out), closed, gaps_s and picked(gaps_s, taken), (*left_out_words(left_out, source), *notes))
 
 
-def prefixes_of(source, rows, block_tokens, taken):
-    """(prefixes or None, notes)."""
-    if source.block_tokens is None:
-        return picked(rows.hashes, taken), []
+def prefixes_of(source, prompts, hashes, block_tokens):
+    """(What prompts share by their hash_ids, or None; a note)."""
     if not block_tokens:
-        return None, [f"{source.hashes} do not tell how many tokens are in a block: not used"]
-    blocks = f"{source.hashes} name blocks of {block_tokens} tokens"
-    prefixes = shared_prefixes(picked(rows.prompts, taken), picked(rows.hashes, taken), block_tokens)
-    if not any(prefixes):
-        return None, [f"{blocks}, and no two prompts begin with the same one"]
-    return prefixes, [f"{blocks}, and prompts share some"]
+        return None, f"{source.hashes} do not tell how many tokens are in a block: not used"
+    prefixes = shared_prefixes(prompts, hashes, block_tokens)
+    what = "and prompts share some" if any(prefixes) else "and no two prompts begin with the same one"
+    return prefixes, f"{source.hashes} name blocks of {block_tokens} tokens, {what}"
 
 
 def joined(traces, runs):
@@ -294,9 +276,9 @@ def left_out_words(left_out, source):
 
 
 def picked(column, positions):
-    """The entries of a column at these positions; the column itself if these are all."""
-    if isinstance(positions, range):
-        return column if len(positions) == len(column) else column[: len(positions)]
+    """The entries of a column at these positions; the column itself if these are all, or it is empty."""
+    if isinstance(positions, range) or not column:
+        return column if len(positions) >= len(column) else column[: len(positions)]
     return [column[i] for i in positions]
 
 
@@ -344,12 +326,12 @@ def turns_of(sources, rows):
 
 def played(source, rows, unit, limits, names):
     """(when requests are due, or [] if that cannot be played; is it a closed loop; notes)."""
-    due, latencies, (limit, rate, _) = rows.times, rows.latencies or [None] * len(rows.prompts), limits
-    sent = due and (rows.sent or due)
+    due, sent, (limit, rate, _) = rows.times, rows.sent, limits
+    latencies = rows.latencies or [None] * len(rows.prompts)
     if due and unit is None:
         return [], False, [f"{source.arrival}: nothing in the file tells its unit: not used"]
     clients = closed_loop_clients(sent, latencies, *limits) if due or limit else None
-    late = max(map(sub, sent, due)) if sent is not due else 0
+    late = max(map(sub, sent, due), default=0)
     longest = max((latency for latency in latencies if latency is not None), default=0)
     held = late > AT_ONCE * longest and late > 0
     if clients and not (held and max(due) - min(due) > AT_ONCE * (max(sent) - min(sent))):  # else a rate was kept
