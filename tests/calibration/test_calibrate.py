@@ -28,9 +28,11 @@ ROOFLINE = Costs(100, 24_000, 80, 5_000, 0.16, 20_000)
 BENT = Costs(50, 8_000, 0, 5_000, step_points=((1, 8_000), (4, 9_000), (8, 12_000), (16, 13_000)))
 
 
-def shipped(n=50):
+def shipped(n=50, share=1):
+    """The first n requests of the list. share: 3 leaves a third of their output tokens."""
     records = json.loads(SHIPPED.read_text())[:n]
-    return Requests(*([record[key] for record in records] for key in ("prompt_tokens", "output_tokens")))
+    return Requests([record["prompt_tokens"] for record in records],
+                    [-(-record["output_tokens"] // share) for record in records])
 
 
 def poisson(rps, n=50):
@@ -51,9 +53,9 @@ def found(*records, budget=None):
 
 
 @lru_cache(maxsize=None)
-def of_closed_loop(clients, costs, n=50, told=None, **more):
+def of_closed_loop(clients, costs, n=50, told=None, share=3, **more):
     """([Bench], Calibration) of a closed loop that the lesson played at these costs. told: the budget."""
-    benches = [read(bench(shipped(n), clients, costs, **more))]
+    benches = [read(bench(shipped(n, share), clients, costs, **more))]
     return benches, calibrated(benches, told)
 
 
@@ -89,7 +91,7 @@ def test_a_closed_loop_gives_its_costs_back(costs, asynchronous):
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("costs, rps", [(PLAIN, 5), (ROOFLINE, 3)])
 def test_an_open_loop_gives_its_costs_back(costs, rps, asynchronous):
-    result = found(bench(shipped(), None, costs, poisson(rps), asynchronous=asynchronous))
+    result = found(bench(shipped(share=3), None, costs, poisson(rps), asynchronous=asynchronous))
     near(result.costs, costs, overhead=400)
     assert result.asynchronous is asynchronous
 
@@ -103,7 +105,7 @@ def test_one_client_tells_prefill_and_overhead_by_its_ttfts():
 
 def test_runs_pool():
     """One client tells the overhead, sixteen tell what a sequence costs."""
-    result = found(bench(shipped(20), 1, PLAIN), bench(shipped(), 16, PLAIN))
+    result = found(bench(shipped(20), 1, PLAIN), bench(shipped(share=3), 16, PLAIN))
     near(result.costs, PLAIN, overhead=20)
     assert result.overhead.alone == 21 and result.prefill_from == "gaps"
 
@@ -128,7 +130,7 @@ def test_a_short_cache(arrivals):
 
 @pytest.mark.parametrize("budget, told", [(512, 512), (512, None), (256, None)])
 def test_prompts_in_chunks(budget, told):
-    _, result = of_closed_loop(16, PLAIN, told=told, max_num_batched_tokens=budget)
+    _, result = of_closed_loop(16, PLAIN, told=told, share=1, max_num_batched_tokens=budget)
     near(result.costs, PLAIN)
     assert result.budget == budget and result.asynchronous is False
     assert result.overhead.agreeing[0] > 0.95, "whose prompt may have been cut is not asked when it was scheduled"
@@ -197,7 +199,7 @@ def test_a_lump_here_and_there():
 
 def test_without_start_times_two_loads_tell_step_and_sequences():
     """The gaps alone: a step and what a sequence adds to it within 2 %; prefill from the run of one client."""
-    records = [bench(shipped(n), clients, PLAIN, asynchronous=True) for n, clients in ((10, 1), (50, 4), (50, 8))]
+    records = [bench(shipped(n, 3), clients, PLAIN, asynchronous=True) for n, clients in ((10, 1), (50, 4), (50, 8))]
     result = calibrated([read(record)._replace(starts_s=None) for record in records])
     for sequences in (1, 4, 8):
         assert result.costs.decode_us(sequences) == pytest.approx(PLAIN.decode_us(sequences), rel=0.02)
@@ -359,7 +361,7 @@ def test_residuals_are_what_they_are():
     late = said_of_loop(16, PLAIN, jitter_us=2_000, asynchronous=True)
     size, low, high = map(float, re.search(r"median size ([\d.]+) %, 5 to 95 %: (\S+) to (\S+) %", late).groups())
     assert 0.5 < size < 6 and -23 < low < -6 and 6 < high < 23
-    assert re.search(r"([\d,]+) steps told by 10,\d\d\d gaps between tokens, (\d+) of them with a prefill", late)
+    assert re.search(r"([\d,]+) steps told by 3,\d\d\d gaps between tokens, (\d+) of them with a prefill", late)
 
 
 def test_steps_that_do_not_grow():
@@ -448,7 +450,7 @@ GOOD = "prefill_ms_per_token=0.05 step_ms=8.0 step_ms_per_sequence=0 overhead_ms
 
 
 def test_what_is_written_is_read(tmp_path):
-    record = bench(shipped(), 16, BENT, asynchronous=True)
+    record = bench(shipped(share=3), 16, BENT, asynchronous=True)
     assert script("calibrate", write(tmp_path / "run.json", record), "--out", tmp_path, "--max-num-seqs", 32,
                   "--max-num-batched-tokens", 2048, "--kv-tokens", 8000).returncode == 0
     path = tmp_path / "costs.txt"

@@ -241,23 +241,24 @@ def test_a_dense_server_stays_a_line():
 def test_the_budget_is_told():
     """Prompts of 1,000 to 4,000 tokens: with a budget of 8,192 most take one step, which all others wait for."""
     true = SERVER._replace(max_num_batched_tokens=8192)
-    loads = [measured(f"{rps}/s", Costs(60, 8_000, 200, 3_000), true, None, poisson(rps, 60), prompt=(1000, 4000))
+    loads = [measured(f"{rps}/s", Costs(60, 8_000, 200, 3_000), true, None, poisson(rps, 40), 40, (1000, 4000))
              for rps in (1, 5)]
     found = search.fitted(loads, SERVER._replace(max_num_batched_tokens=None, asynchronous=True))
     assert found.way.server.max_num_batched_tokens == 8192 and found.error < 0.1
-    small = [one._replace(figures=predicted_figures(one, SERVER._replace(costs=Costs(60, 8_000, 200, 3_000)))) for one in loads]
+    small = [one._replace(figures=predicted_figures(one, SERVER._replace(costs=Costs(60, 8_000, 200, 3_000))))
+             for one in loads]
     found = search.fitted(small, SERVER._replace(max_num_batched_tokens=None, asynchronous=True))
     assert found.way.server.max_num_batched_tokens == 2048
 
 
 def test_a_short_memory_is_told():
-    """6,000 tokens let some 15 of 200 requests run, where 64 sequences might; the others wait."""
-    true, costs = SERVER._replace(kv_tokens=6_000), Costs(60, 8_000, 200, 3_000)
-    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 200), 200, (200, 400), (50, 150)) for rps in (2, 30)]
+    """3,000 tokens let some 8 of 60 requests run, where all might; the others wait."""
+    true, costs = SERVER._replace(kv_tokens=3_000), Costs(60, 8_000, 200, 3_000)
+    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 60), prompt=(200, 400)) for rps in (2, 80)]
     found = search.fitted(loads, SERVER._replace(asynchronous=True))
-    assert "memory" in found.terms and found.way.server.kv_tokens == pytest.approx(6_000, rel=0.1)
+    assert "memory" in found.terms and found.way.server.kv_tokens == pytest.approx(3_000, rel=0.1)
     told = search.fitted(loads, true._replace(asynchronous=True))
-    assert "memory" not in told.terms and told.way.server.kv_tokens == 6_000
+    assert "memory" not in told.terms and told.way.server.kv_tokens == 3_000
 
 
 def test_what_is_drawn_tells_no_further_term():
