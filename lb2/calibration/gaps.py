@@ -18,10 +18,9 @@ from calibration.overhead import ENOUGH, Overhead, alone_in, overhead_of
 from calibration.samples import Sample, at_budget, computed_tokens, mean_sequences, step_samples, typical_samples
 
 LEAST_BUDGET = 64  # with a smaller one hardly a prompt goes through in one step
-LONG, OFTEN = 0.25, 0.05  # a step is long if this share of it is not explained; so many of them are not noise
-ROUGH = 0.05  # of a step, the mean residual: so large that prompts may have been cut all the time
+ROUGH = 0.01  # of a step, the mean residual: prompts may have been cut in chunks
 LARGER_BUDGETS = (8192, 16384)  # that vLLM takes on large GPUs
-LOWER = 0.2  # chunks explain long steps if the residuals become smaller by this share
+LOWER = 0.2  # a smaller budget is the server's if the residuals become smaller by this share
 MOST_GAPS = 100_000  # of all runs together; above that, those of every second, third ... request
 
 
@@ -45,37 +44,38 @@ def calibrated(benches, budget=None):
     """
     gaps = sum(len(itls) for bench in benches for itls in bench.itls_s)
     runs = [steps_of(bench, gaps) for bench in benches]
-    best = whole = cut = fitted_at(runs, budget or BUDGET)
+    best = cut = fitted_at(runs, budget or BUDGET)
     for larger in LARGER_BUDGETS:
         if not budget and holds_more(best):
             best = fitted_at(runs, larger)
     while not budget and best.budget <= BUDGET and cut.budget > LEAST_BUDGET and \
-            (looks_cut(cut) or error_of(cut) > ROUGH or not tells_prefill(cut)):
+            (min(errors_of(cut)) > ROUGH or not tells_prefill(cut)):
         cut = fitted_at(runs, cut.budget // 2, rough=True)
-        if error_of(cut) < min((1 - LOWER) * error_of(whole), error_of(best)):
+        lower = [less < (1 - LOWER) * more for less, more in zip(errors_of(cut), errors_of(best))]
+        if "prefill" in cut.fit.terms and all(lower):
             best = cut
-    return with_overhead(benches, best if best.budget >= whole.budget else fitted_at(runs, best.budget))
+    if not budget and best.budget < BUDGET:
+        best = fitted_at(runs, best.budget)
+    return with_overhead(benches, best)
 
 
-def error_of(found):
-    """The mean residual as a share of the samples."""
-    return found.fit.mean_us * fsum(sample.gaps for sample in found.samples) / \
-        fsum(sample.us * sample.gaps for sample in found.samples)
+def errors_of(found):
+    """The mean residual as a share of a step, two ways. Of n steps told together it counts whole, and as one of them.
+
+    Where a fit is wrong, both are large. Noise alone makes the first one smaller, the more steps are told together:
+    it grows as root n. A part of the run that is otherwise slow makes the second one smaller.
+    """
+    sums, of_steps = 0.0, 0.0
+    for residual, sample in zip(found.fit.residuals_us, found.samples):
+        sums += abs(residual) * sample.gaps
+        of_steps += abs(residual) * sample.gaps / sample.steps**0.5
+    return sums / fsum(sample.us * sample.gaps for sample in found.samples), \
+        of_steps / fsum(sample.us * sample.gaps / sample.steps for sample in found.samples)
 
 
 def tells_prefill(found):
     """Does the fit have a prefill, or did hardly a step have one?"""
     return "prefill" in found.fit.terms or sum(sample.prefills > 0 for sample in found.samples) < ENOUGH
-
-
-def looks_cut(found):
-    """Do steps without a first token take longer just before one with a first token? Then prompts were cut."""
-    samples, residuals = found.samples, found.fit.residuals_us
-    long = [residual > LONG * sample.us for sample, residual in zip(samples, residuals)]
-    rest = [i for i in range(len(samples) - 1) if not samples[i].prefills]
-    before = [long[i] for i in rest if samples[i + 1].prefills]
-    as_elsewhere = sum(long[i] for i in rest) / max(1, len(rest))
-    return sum(before) >= max(ENOUGH, OFTEN * len(before), 3 * as_elsewhere * len(before))
 
 
 def holds_more(found):

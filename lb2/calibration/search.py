@@ -256,9 +256,7 @@ def searched(logs, loads, way, last_move):
     best, move = tried(logs, loads, way), FIRST_MOVE
     for _ in range(MOST_SWEEPS if last_move == LAST_MOVE else FEW_SWEEPS):
         before = best
-        best = newton(best, move, loads)
-        if best.squares > (1 - SETTLED) * before.squares:
-            best = swept(best, move, loads)
+        best = swept(newton(best, move, loads), move, loads)
         if best.squares > (1 - SETTLED) * before.squares:
             move /= 2
             if move < last_move:

@@ -3,7 +3,7 @@
 import pytest
 from calibration import gaps, overhead as of_overhead
 from calibration.fit import Fit
-from calibration.gaps import Calibration, calibrated, costs_of, excess_us_of, looks_cut, steps_of, with_prefill
+from calibration.gaps import Calibration, calibrated, costs_of, errors_of, excess_us_of, steps_of, with_prefill
 from calibration.overhead import Overhead, Times, agreement, bounds_of
 from calibration.samples import Sample, Steps
 from common import BadInput
@@ -35,45 +35,31 @@ def bench_of(n=3, name="r", starts_s=(), **more):
 # --- what calibrate says ----------------------------------------------------------------------------
 
 
-
-def cut(before, long, others, long_others=0, residual=2_501.0):
-    """looks_cut of samples of 10 ms: so many steps just before one with a first token, the first ones long; and
-    others."""
-    rest, first = Sample(10_000, 1, 1, 0, 0, 0, 1), Sample(10_000, 1, 1, 9, 1, 0, 1)
-    samples = [rest] * others + [rest, first] * before
-    residuals_us = [residual * (i < long_others) for i in range(others)]
-    residuals_us += [us for i in range(before) for us in (residual * (i < long), 9_999.0)]
-    return looks_cut(calibration(samples=samples, fit=Fit({}, residuals_us, 1.0)))
-
-
-def test_when_steps_look_cut():
-    assert cut(10, 5, 100) and not cut(10, 4, 100), "at least five"
-    assert not cut(10, 5, 100, residual=2_500.0), "a quarter of the step"
-    assert cut(100, 5, 1_000) and not cut(101, 5, 1_000), "at least 5 % of them"
-    assert cut(10, 5, 20) and not cut(10, 5, 19), "at least three times as often as elsewhere"
-    assert cut(10, 10, 50, 10) and not cut(10, 10, 50, 11)
-    assert not looks_cut(calibration(samples=[], fit=Fit({}, [], 1.0)))
-
-
-def test_the_budget_is_halved_while_steps_look_cut_and_taken_if_that_explains_them(monkeypatch):
+def test_the_budget_is_halved_while_much_is_left_and_taken_if_a_fifth_less_is_left(monkeypatch):
     tried = []
 
-    def budgets(budget, cut_above, errors=(100.0, 79.0)):
-        """errors: mean residuals, of the 246 ms of all samples, at 2048, 1024 and so on; the last one is that of all."""
+    def budgets(budget, *errors, terms=("prefill",)):
+        """errors: what is left of steps of 10 ms, in us, at 2048, 1024 and so on."""
         tried.clear()
         monkeypatch.setattr(gaps, "fitted_at", lambda _, one, rough=False: tried.append(one) or calibration(
-            budget=one, fit=Fit({"prefill": 1.0}, [], errors[min(len(tried), len(errors)) - 1])))
+            budget=one, fit=Fit(dict.fromkeys(terms, 1.0), [errors[min(len(tried), len(errors)) - 1]] * 41, 1.0)))
         monkeypatch.setattr(gaps, "with_overhead", lambda _, found: found)
-        monkeypatch.setattr(gaps, "looks_cut", lambda found: found.budget > cut_above)
         return gaps.calibrated([], budget).budget
 
-    assert budgets(None, 0, (100.0, 79.0, 78.0, 77.0, 76.0, 75.0)) == 64
-    assert tried == [2048, 1024, 512, 256, 128, 64, 64], "no server has less; the best is fitted to all samples"
-    assert budgets(None, 1024) == 1024 and tried == [2048, 1024, 1024] and budgets(None, 2048) == 2048 and tried == [2048]
-    assert budgets(4096, 0) == 4096 and tried == [4096], "it is told"
-    assert budgets(None, 1024, (100.0, 81.0)) == 2048, "a fifth less must be left"
-    assert budgets(None, 512, (100.0, 70.0, 71.0)) == 1024, "the best of them"
-    assert budgets(None, 4096, (501.0, 499.0)) == 2048 and tried == [2048, 1024], "more than 5 % of a step is left"
+    assert budgets(None, 101) == 2048 and tried == [2048, 1024, 512, 256, 128, 64], "no server has less"
+    assert budgets(None, 100) == 2048 and tried == [2048], "a hundredth of a step is noise"
+    assert budgets(None, 999, 101, 100) == 1024 and tried == [2048, 1024, 512, 1024], "it is fitted to all samples"
+    assert budgets(None, 999, 801, 500, 401, 90) == 128 and budgets(None, 999, 801, 500, 401) == 512
+    assert budgets(4096, 999, 1) == 4096 and tried == [4096], "it is told"
+    assert budgets(None, 50, 1, terms=()) == 2048 and len(tried) == 6, "many steps hold prompts, and none costs more"
+
+
+def test_what_is_left_of_steps_in_a_row():
+    """Four steps of 10 ms, 0.8 off in all, beside one that is 0.2 off: 1 of 50 ms. As noise the four are like one step
+    that is 0.4 off, and 0.6 of 20 ms are left."""
+    samples = [Sample(40_000, 4, 4, 0, 0, 0, 1), Sample(10_000, 1, 1, 0, 0, 0, 1)]
+    both = errors_of(calibration(samples=samples, fit=Fit({}, [800.0, -200.0], 1.0)))
+    assert both == pytest.approx((1_000 / 50_000, 600 / 20_000))
 
 
 def test_costs_of_a_fit_worked_by_hand():
