@@ -139,10 +139,7 @@ def record_blocks(place, records, names):
 
 def column_at(records, name):
     """What stands at a.b in each of the objects; None where nothing stands."""
-    try:
-        return [record[name] for record in records]
-    except KeyError:
-        values = [record.get(name) for record in records]
+    values = [record.get(name) for record in records]
     if "." not in name or values.count(None) < len(values):
         return values
     for key in name.split("."):
@@ -230,7 +227,7 @@ def checked(where, columns, source, forms):
     if "arrival" in columns:
         columns["arrival"] = times_of(forms, where, source, columns["arrival"])
     if "hashes" in columns:
-        columns["hashes"] = names_in(where, source, columns["prompt"], columns["hashes"])
+        columns["hashes"] = blocks_in(where, source, columns["prompt"], columns["hashes"])
     return columns
 
 
@@ -315,7 +312,7 @@ def latency_of(start, end, ttft, gaps):
     return None
 
 
-def names_in(where, source, prompts, given):
+def blocks_in(where, source, prompts, given):
     """For each prompt the names of the blocks that it begins with. In the lab's own records each has its tokens."""
     if given.count(None) == len(given):
         return [()] * len(given)

@@ -331,7 +331,7 @@ def played(source, rows, unit, limits, names):
     if due and unit is None:
         return [], False, [f"{source.arrival}: nothing in the file tells its unit: not used"]
     clients = closed_loop_clients(sent, latencies, *limits) if due or limit else None
-    late = max(map(sub, sent, due), default=0)
+    late = max(map(sub, sent, due)) if sent is not due else 0
     longest = max((latency for latency in latencies if latency is not None), default=0)
     held = late > AT_ONCE * longest and late > 0
     if clients and not (held and max(due) - min(due) > AT_ONCE * (max(sent) - min(sent))):  # else a rate was kept
