@@ -36,10 +36,10 @@ class Trace(NamedTuple):
     arrivals_us: list  # n times from the first on; None: the file has none that could be played
     prefixes: list  # n sequences of (name, tokens), shortest first; None: no two prompts share any
     source: str
-    left_out: int = 0  # requests that failed or have no prompt, among those taken
-    closed: bool = False  # a closed loop's result: the server made its start times, so none are here
-    gaps_s: list = None  # n gaps, where the file has these in place of arrivals
-    notes: tuple = ()  # what was left out, counted otherwise or not used, in words
+    left_out: int  # requests that failed or have no prompt, among those taken
+    closed: bool  # a closed loop's result: the server made its start times, so none are here
+    gaps_s: list  # n gaps, where the file has these in place of arrivals
+    notes: tuple  # what was left out, counted otherwise or not used, in words
 
     @property
     def grid_us(self):
@@ -256,8 +256,8 @@ def joined(traces, runs):
     requests = Requests(*(list(chain(*columns)) for columns in zip(*(trace.requests for trace in traces))))
     notes = [f"{runs} runs in one file: when their requests arrived is not used"]
     notes += [f"run {number}: {note}" for number, trace in enumerate(traces, start=1) for note in trace.notes]
-    return Trace(requests, None, None, traces[0].source, sum(trace.left_out for trace in traces),
-                 any(trace.closed for trace in traces), notes=tuple(notes))
+    left_out, closed = sum(trace.left_out for trace in traces), any(trace.closed for trace in traces)
+    return Trace(requests, None, None, traces[0].source, left_out, closed, None, tuple(notes))
 
 
 REASONS = {
