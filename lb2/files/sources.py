@@ -291,11 +291,9 @@ def settled(path, found, rows, block_tokens=None, time_unit=None, timed=True):
     A key that no other source has tells a source, and the size of the blocks that hash_ids name. The
     size of its numbers tells a time since 1970. If they disagree, nothing is settled.
     """
-    source, times = found.sources[0], rows.times
     told = [one for one in found.sources
             if found.names.intersection(one.companions) or block_tokens and one.block_tokens == block_tokens]
-    if len(found.sources) > 1:
-        source = told[0] if told else found.sources[-1]
+    source, times = (told or found.sources[-1:])[0], rows.times
     if "date" in rows.forms:
         return source, "date"
     epoch = epoch_unit(min(times), max(times)) if times else None
