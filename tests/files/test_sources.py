@@ -449,6 +449,9 @@ def test_more_requests_at_once_than_the_limit_lets_through(tmp_path):
                                                  "under way: start times not used")
     with pytest.raises(BadInput, match="by its start_times, more requests were under way than max_concurrency=4 lets"):
         load_benches(tmp_path / "run")
+    spread = {"start_times": [0, 0.5, 2, 2.5, 4, 4.5, 6, 6.5], "request_rate": 2.0, "max_concurrency": 2}
+    (tmp_path / "run").write_text(json.dumps(run | spread))
+    assert "(vLLM); the client's limit of 2 was reached: some were sent later" in str(load_trace(tmp_path / "run"))
     assert not over_limit([0.0, 0.995], [1.0, 1.0], 1) and over_limit([0.0, 0.985], [1.0, 1.0], 1)
 
 
