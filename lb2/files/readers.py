@@ -237,7 +237,8 @@ def rows_from(kept, left_out, forms):
     due = kept["arrival"] if forms else []
     sent = [start if is_number(start) else time for start, time in zip(kept["sent"], due)] or due
     if any(kept["queued"]):  # the client held requests back: they were due before they were sent
-        due = [time - wait if is_number(time) and is_number(wait) else time for time, wait in zip(sent, kept["queued"])]
+        held = zip(sent, kept["queued"])
+        due = [time - wait if is_number(time) and is_number(wait) else time for time, wait in held]
     ends, ttfts, gaps = (kept[field] or nothing for field in ("end", "ttft", "gaps"))
     latencies = list(map(latency_of, sent or nothing, ends, ttfts, gaps)) if kept["end"] or kept["gaps"] else []
     cached = [tokens if is_number(tokens) else 0 for tokens in kept["cached"]]
