@@ -242,8 +242,8 @@ def rows_from(kept, left_out, forms):
     ends, ttfts, gaps = (kept[field] or nothing for field in ("end", "ttft", "gaps"))
     latencies = list(map(latency_of, sent or nothing, ends, ttfts, gaps)) if kept["end"] or kept["gaps"] else []
     cached = [tokens if is_number(tokens) else 0 for tokens in kept["cached"]]
-    return Rows(kept["prompt"], kept["output"], due, sent, latencies, kept["hashes"], kept["session"], kept["turn"], cached,
-                ttfts, kept["gaps"] or kept["mean"] or kept["latency"] or nothing, left_out, forms)
+    return Rows(kept["prompt"], kept["output"], due, sent, latencies, kept["hashes"], kept["session"], kept["turn"],
+                cached, ttfts, kept["gaps"] or kept["mean"] or kept["latency"] or nothing, left_out, forms)
 
 
 def counts(where, name, values, least):
