@@ -114,9 +114,10 @@ def closed_loop_clients(starts, latencies, limit, rate, duration_s):
             return None
     clients = min(limit or n, n)
     if not starts or len(known) < n:  # N clients who never pause need at most sum / N + the longest
-        longest = max(known, default=0)
-        busy = (fsum(known) + (n - len(known)) * longest) / clients + longest
-        return clients if not known or duration_s is None or duration_s <= 1.1 * busy else None
+        if not known or duration_s is None:
+            return clients
+        busy = (fsum(known) + (n - len(known)) * max(known)) / clients + max(known)
+        return clients if duration_s <= 1.1 * busy else None
     first, last = min(starts), max(starts)
     if n <= clients:
         return n if last - first <= AT_ONCE * max(latencies) else None

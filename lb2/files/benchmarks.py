@@ -51,8 +51,8 @@ def load_benches(path, columns=None):
     found = recognised(path, read_text(path), columns)
     source = found.sources[0]
     if not source.gaps and not (source.ttft and (source.mean or source.latency)):
-        raise BadInput(f"{path}: it holds no times of tokens ({source.name}). A fit needs the TTFT and the gaps between "
-                       "tokens, or the time to the last one")
+        raise BadInput(f"{path}: it holds no times of tokens ({source.name}). A fit needs the TTFT and the gaps "
+                       "between tokens, or the time to the last one")
     name = bench_name(path)
     n = len(found.runs)
     names = [name] if n == 1 else [f"{name}-{number}" for number in range(1, n + 1)]

@@ -139,10 +139,7 @@ def record_blocks(place, records, names):
 
 def column_at(records, name):
     """What stands at a.b in each of the objects; None where nothing stands."""
-    try:
-        return [record[name] for record in records]
-    except KeyError:
-        values = [record.get(name) for record in records]
+    values = [record.get(name) for record in records]
     if "." not in name or values.count(None) < len(values):
         return values
     for key in name.split("."):
@@ -230,7 +227,7 @@ def checked(where, columns, source, forms):
     if "arrival" in columns:
         columns["arrival"] = times_of(forms, where, source, columns["arrival"])
     if "hashes" in columns:
-        columns["hashes"] = names_in(where, source, columns["prompt"], columns["hashes"])
+        columns["hashes"] = blocks_in(where, source, columns["prompt"], columns["hashes"])
     return columns
 
 
@@ -240,12 +237,13 @@ def rows_from(kept, left_out, forms):
     due = kept["arrival"] if forms else []
     sent = [start if is_number(start) else time for start, time in zip(kept["sent"], due)] or due
     if any(kept["queued"]):  # the client held requests back: they were due before they were sent
-        due = [time - wait if is_number(time) and is_number(wait) else time for time, wait in zip(sent, kept["queued"])]
+        held = zip(sent, kept["queued"])
+        due = [time - wait if is_number(time) and is_number(wait) else time for time, wait in held]
     ends, ttfts, gaps = (kept[field] or nothing for field in ("end", "ttft", "gaps"))
     latencies = list(map(latency_of, sent or nothing, ends, ttfts, gaps)) if kept["end"] or kept["gaps"] else []
     cached = [tokens if is_number(tokens) else 0 for tokens in kept["cached"]]
-    return Rows(kept["prompt"], kept["output"], due, sent, latencies, kept["hashes"], kept["session"], kept["turn"], cached,
-                ttfts, kept["gaps"] or kept["mean"] or kept["latency"] or nothing, left_out, forms)
+    return Rows(kept["prompt"], kept["output"], due, sent, latencies, kept["hashes"], kept["session"], kept["turn"],
+                cached, ttfts, kept["gaps"] or kept["mean"] or kept["latency"] or nothing, left_out, forms)
 
 
 def counts(where, name, values, least):
@@ -315,7 +313,7 @@ def latency_of(start, end, ttft, gaps):
     return None
 
 
-def names_in(where, source, prompts, given):
+def blocks_in(where, source, prompts, given):
     """For each prompt the names of the blocks that it begins with. In the lab's own records each has its tokens."""
     if given.count(None) == len(given):
         return [()] * len(given)

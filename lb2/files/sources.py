@@ -36,10 +36,10 @@ class Trace(NamedTuple):
     arrivals_us: list  # n times from the first on; None: the file has none that could be played
     prefixes: list  # n sequences of (name, tokens), shortest first; None: no two prompts share any
     source: str
-    left_out: int = 0  # requests that failed or have no prompt, among those taken
-    closed: bool = False  # a closed loop's result: the server made its start times, so none are here
-    gaps_s: list = None  # n gaps, where the file has these in place of arrivals
-    notes: tuple = ()  # what was left out, counted otherwise or not used, in words
+    left_out: int  # requests that failed or have no prompt, among those taken
+    closed: bool  # a closed loop's result: the server made its start times, so none are here
+    gaps_s: list  # n gaps, where the file has these in place of arrivals
+    notes: tuple  # what was left out, counted otherwise or not used, in words
 
     @property
     def grid_us(self):
@@ -256,8 +256,8 @@ def joined(traces, runs):
     requests = Requests(*(list(chain(*columns)) for columns in zip(*(trace.requests for trace in traces))))
     notes = [f"{runs} runs in one file: when their requests arrived is not used"]
     notes += [f"run {number}: {note}" for number, trace in enumerate(traces, start=1) for note in trace.notes]
-    return Trace(requests, None, None, traces[0].source, sum(trace.left_out for trace in traces),
-                 any(trace.closed for trace in traces), notes=tuple(notes))
+    left_out, closed = sum(trace.left_out for trace in traces), any(trace.closed for trace in traces)
+    return Trace(requests, None, None, traces[0].source, left_out, closed, None, tuple(notes))
 
 
 REASONS = {
@@ -291,11 +291,9 @@ def settled(path, found, rows, block_tokens=None, time_unit=None, timed=True):
     A key that no other source has tells a source, and the size of the blocks that hash_ids name. The
     size of its numbers tells a time since 1970. If they disagree, nothing is settled.
     """
-    source, times = found.sources[0], rows.times
     told = [one for one in found.sources
             if found.names.intersection(one.companions) or block_tokens and one.block_tokens == block_tokens]
-    if len(found.sources) > 1:
-        source = told[0] if told else found.sources[-1]
+    source, times = (told or found.sources[-1:])[0], rows.times
     if "date" in rows.forms:
         return source, "date"
     epoch = epoch_unit(min(times), max(times)) if times else None
@@ -331,7 +329,7 @@ def played(source, rows, unit, limits, names):
     if due and unit is None:
         return [], False, [f"{source.arrival}: nothing in the file tells its unit: not used"]
     clients = closed_loop_clients(sent, latencies, *limits) if due or limit else None
-    late = max(map(sub, sent, due), default=0)
+    late = max(map(sub, sent, due)) if sent is not due else 0
     longest = max((latency for latency in latencies if latency is not None), default=0)
     held = late > AT_ONCE * longest and late > 0
     if clients and not (held and max(due) - min(due) > AT_ONCE * (max(sent) - min(sent))):  # else a rate was kept

@@ -197,7 +197,7 @@ def turns(clients, n, every=1.0):
     # a burst is a closed loop of all, and a limit above all requests is none; sent within a tenth of a latency
     ([0.001 * i for i in range(5)], [1.0] * 5, None, INF, None, 5),
     ([0.001 * i for i in range(5)], [1.0] * 5, 8, INF, None, 5),
-    ([0.0, 0.1], [1.0] * 2, 8, INF, None, 2), ([0.0, 0.11], [1.0] * 2, 8, INF, None, None),
+    ([0.0, 0.1], [0.5, 1.0], 8, INF, None, 2), ([0.0, 0.11], [1.0] * 2, 8, INF, None, None),
     # nothing says how the load was made: it needs ten requests, and three a client
     (turns(2, 4), [1.0] * 4, None, None, None, None),
     (turns(1, 9), [1.0] * 9, None, None, None, None), (turns(1, 10), [1.0] * 10, None, None, None, 1),

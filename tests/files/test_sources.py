@@ -399,7 +399,7 @@ def test_arrivals_on_a_grid():
     assert grid_us([0, 0, 3_000_000, 9_000_000, 9_000_000]) == 3_000_000
     assert grid_us([0, 0, 10_000, 30_000]) == 10_000
     assert grid_us([0, 0, 9_999, 29_997]) is None, "so fine a grid is no rounding"
-    assert grid_us([0, 0, 0, 3_000_001, 3_000_001, 6_000_000, 6_000_000]) == 3_000_000, "with some jitter"
+    assert grid_us([0, 0, 3_000_001, 3_000_001, 6_000_000, 6_000_000]) == 3_000_000, "with some jitter"
     assert grid_us([0, 0, 3_000_001, 6_000_000]) is None
     assert grid_us([0, 1_000_000, 2_000_000]) is None, "nobody shares a moment"
     assert grid_us([*range(0, 19_000_000, 1_000_000), 18_000_000]) == 1_000_000, "every 20th does"
@@ -449,6 +449,9 @@ def test_more_requests_at_once_than_the_limit_lets_through(tmp_path):
                                                  "under way: start times not used")
     with pytest.raises(BadInput, match="by its start_times, more requests were under way than max_concurrency=4 lets"):
         load_benches(tmp_path / "run")
+    spread = {"start_times": [0, 0.5, 2, 2.5, 4, 4.5, 6, 6.5], "request_rate": 2.0, "max_concurrency": 2}
+    (tmp_path / "run").write_text(json.dumps(run | spread))
+    assert "(vLLM); the client's limit of 2 was reached: some were sent later" in str(load_trace(tmp_path / "run"))
     assert not over_limit([0.0, 0.995], [1.0, 1.0], 1) and over_limit([0.0, 0.985], [1.0, 1.0], 1)
 
 
@@ -473,6 +476,8 @@ BAD = {  # what: (text, what the line says)
     "another csv": ("time,tokens\n1,2\n", 'begins with "time,tokens\\n1,2\\n". Name its columns (it has time, tokens): '
                     '--columns prompt=NAME output=NAME arrival=NAME unit=s. Or write [{"prompt_tokens": 140, '
                     '"output_tokens": 294, "arrival_ms": 0}]. Known are this lab, vLLM, Azure, BurstGPT, Vidur'),
+    "a text": ("hello\n", 'begins with "hello\\n". Name its columns: --columns'),
+    "a number among records": (lines(LAB, 7), "record 1: expected an object, found 7"),
     "an empty list": ("[]", "the list of requests is empty"),
     "a column twice": ("num_prefill_tokens,num_decode_tokens,num_prefill_tokens\n1,2,3\n",
                        "the column num_prefill_tokens stands 2 times"),
