@@ -389,7 +389,7 @@ class Simulation:
             steps = self.add_up(steps, step_us, in_cache, count + chunk, coming_us)
         else:
             if coming_us < FAR:
-                steps = min(steps, max(1, self.asynchronous + -(-(coming_us - self.before_us) // step_us)))
+                steps = min(steps, max(1, self.asynchronous + -(-(coming_us - self.before_us) // (step_us or 1))))
             self.gaps_us[step_us] += count * steps
             self.before_us += steps * step_us
             self.now_us = self.before_us - step_us if self.asynchronous else self.before_us
