@@ -418,7 +418,7 @@ class Simulation:
         self.now_us, self.before_us = now_us, before_us
         return done
 
-    # One step, as in paged.py.
+    # One step, as in scheduler.py.
 
     def one_step(self):
         """Returns who ends in the step; None if nothing could be scheduled (asynchronous only)."""
