@@ -89,7 +89,7 @@ class Memory:
         return found
 
     def takes(self, found, tokens):
-        """How many free blocks it takes to hold this many tokens, if the first are in these pieces; used ones are shared."""
+        """How many free blocks it takes to hold this many tokens, the first in these pieces; used ones are shared."""
         return self.blocks(tokens) - sum(stop - start for run, start, stop in found if run.users)
 
     # Acts.
@@ -362,7 +362,7 @@ class Simulation:
                 or self.rows.count == self.max_num_batched_tokens or (self.stuck and self.waiting))
 
     def steps_alike(self):
-        """(steps until a request ends, a prompt has its last chunk, or memory may run out; that prompt's chunk in each).
+        """(steps until a request ends, a prompt has its last chunk, or memory may run out; the chunk of each step).
 
         No steps if a request may be admitted.
         """

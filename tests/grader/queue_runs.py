@@ -79,8 +79,8 @@ def waits_of(runs):
         for percent in (99, 95, 90):
             words = {name: name.replace("99", str(percent)) for name in P99S}
             found |= {(end, words[name]): float(percentile(us, percent)) / 1000 for name, percentile in P99S.items()}
-        middle = float(interpolated(us, 50))
-        found |= {(end, "mean"): sum(us) / len(us) / 1000, (end, "median"): middle / 1000, (end, "maximum"): us[-1] / 1000}
+        mean, middle = sum(us) / len(us), float(interpolated(us, 50))
+        found |= {(end, "mean"): mean / 1000, (end, "median"): middle / 1000, (end, "maximum"): us[-1] / 1000}
     return found
 
 
