@@ -63,15 +63,6 @@ LENGTHS = [{key: value for key, value in record.items() if key != "arrival_ms"} 
 # --- answers ----------------------------------------------------------------------------------------
 
 
-def test_no_edge_is_words_and_no_number(planned, tmp_path):
-    """Equal requests at equal gaps: one slot of 25 ms carries 40 a second, and no line forms below that."""
-    said = planned("--target-ttft-ms", 30, "--max-num-seqs", 1, requests=STEADY)
-    assert said.startswith("Open loop: no edge found") and "about 40 requests/s" in said
-    pairs = pairs_of(tmp_path)
-    assert pairs["open"] == "no_edge" and pairs["trace"] == "trace.json" and pairs["trace_rps"] == "10"
-    assert not {"max_rps", "max_num_seqs", "ttft_ms", "slower_max_rps"} & set(pairs)
-
-
 def test_an_answer_stands_first_and_in_the_files(planned, tmp_path):
     said = planned("--target-ttft-ms", 60, "--max-num-seqs", 2, requests=UNEVEN)
     pairs, rows = pairs_of(tmp_path), rows_of(tmp_path, "open")
@@ -162,6 +153,7 @@ OUTLIER = records([20] * 30 + [4_000] + [20] * 30, [3] * 61, [100 * i for i in r
     ("Only TTFT has a target", (["--target-tpot-ms", "none"], {}),
      (["--target-tpot-ms", "none", "--target-e2e-ms", 900], {})),
     ("Poisson arrivals are drawn", ([], {"requests": LENGTHS}), ([], {})),
+    ("Poisson arrivals are drawn", ([], {"requests": records([20] * 9, [3] * 9, [7] * 9)}), ([], {})),
     ("Record a longer trace", (["--target-ttft-ms", 230], {"requests": OUTLIER}),
      (["--target-ttft-ms", 60, "--max-num-seqs", 2], {"requests": UNEVEN})),
 ])
