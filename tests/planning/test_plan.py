@@ -4,11 +4,14 @@ import json
 import math
 import re
 import sys
+from types import SimpleNamespace
 
 import plan
 import pytest
 from common import BadInput
 from fixture import ROOT, files, read_pairs, read_rows
+from planning.arrivals import Grid
+from planning.engine import Traffic
 from planning.results import HEADER
 
 PUBLIC = ROOT / "fixtures" / "public"
@@ -153,7 +156,6 @@ OUTLIER = records([20] * 30 + [4_000] + [20] * 30, [3] * 61, [100 * i for i in r
     ("Only TTFT has a target", (["--target-tpot-ms", "none"], {}),
      (["--target-tpot-ms", "none", "--target-e2e-ms", 900], {})),
     ("Poisson arrivals are drawn", ([], {"requests": LENGTHS}), ([], {})),
-    ("Poisson arrivals are drawn", ([], {"requests": records([20] * 9, [3] * 9, [7] * 9)}), ([], {})),
     ("Record a longer trace", (["--target-ttft-ms", 230], {"requests": OUTLIER}),
      (["--target-ttft-ms", 60, "--max-num-seqs", 2], {"requests": UNEVEN})),
 ])
@@ -173,6 +175,17 @@ def test_arrivals_on_a_grid(planned, tmp_path):
     assert "grid" not in planned(requests=STEADY)
     with pytest.raises(BadInput, match="trace.json: --spread is for arrivals on a grid, and these lie on none$"):
         planned("--spread", requests=STEADY)
+
+
+def test_the_traffic_that_is_taken():
+    def of(arrivals_us, grid_us, spread=False):
+        trace = SimpleNamespace(requests=None, arrivals_us=arrivals_us, grid_us=grid_us, prefixes=None)
+        return plan.traffic_of(SimpleNamespace(spread=spread, no_prefix_caching=False), trace)
+
+    on_grid = [0, 0, 1_000_000, 1_000_000]
+    assert (of(on_grid, 1_000_000)[0].arrivals_us, of(on_grid, 1_000_000)[1]) == (on_grid, Grid(1_000_000, 2, 2))
+    assert of(on_grid, 1_000_000, True)[0].arrivals_us == [0, 500_000, 1_000_000, 1_500_000]
+    assert of([0, 0], 1_000_000) == of(None, None) == (Traffic(None, None, None), None), "no rate, no arrivals"
 
 
 def test_prefix_caching_is_said_and_can_be_turned_off(planned, tmp_path):
