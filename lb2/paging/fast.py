@@ -89,7 +89,7 @@ class Memory:
         return found
 
     def takes(self, found, tokens):
-        """How many free blocks it takes to hold this many tokens, if the first are in these pieces; used ones are shared."""
+        """How many free blocks it takes to hold this many tokens, the first in these pieces; used ones are shared."""
         return self.blocks(tokens) - sum(stop - start for run, start, stop in found if run.users)
 
     # Acts.
@@ -362,7 +362,7 @@ class Simulation:
                 or self.rows.count == self.max_num_batched_tokens or (self.stuck and self.waiting))
 
     def steps_alike(self):
-        """(steps until a request ends, a prompt has its last chunk, or memory may run out; that prompt's chunk in each).
+        """(steps until a request ends, a prompt has its last chunk, or memory may run out; the chunk of each step).
 
         No steps if a request may be admitted.
         """
@@ -389,7 +389,7 @@ class Simulation:
             steps = self.add_up(steps, step_us, in_cache, count + chunk, coming_us)
         else:
             if coming_us < FAR:
-                steps = min(steps, max(1, self.asynchronous + -(-(coming_us - self.before_us) // step_us)))
+                steps = min(steps, max(1, self.asynchronous + -(-(coming_us - self.before_us) // (step_us or 1))))
             self.gaps_us[step_us] += count * steps
             self.before_us += steps * step_us
             self.now_us = self.before_us - step_us if self.asynchronous else self.before_us
@@ -418,7 +418,7 @@ class Simulation:
         self.now_us, self.before_us = now_us, before_us
         return done
 
-    # One step, as in paged.py.
+    # One step, as in scheduler.py.
 
     def one_step(self):
         """Returns who ends in the step; None if nothing could be scheduled (asynchronous only)."""

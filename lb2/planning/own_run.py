@@ -43,8 +43,9 @@ def run_of_bench(bench):
     ttfts_us = [1e6 * ttft for ttft in bench.ttfts_s]
     spans_us = [1e6 * fsum(gaps) for gaps in bench.itls_s]
     tpots_us = [span / (output - 1) if output > 1 else None for span, output in zip(spans_us, bench.output_tokens)]
-    return Run(ttfts_us, tpots_us, [ttft + span for ttft, span in zip(ttfts_us, spans_us)],
-               Counter(1e6 * gap for gaps in bench.itls_s for gap in gaps if not bench.even), sum(bench.output_tokens), math.nan, 0)
+    e2es_us = [ttft + span for ttft, span in zip(ttfts_us, spans_us)]
+    gaps_us = Counter(1e6 * gap for gaps in bench.itls_s for gap in gaps if not bench.even)
+    return Run(ttfts_us, tpots_us, e2es_us, gaps_us, sum(bench.output_tokens), math.nan, 0)
 
 
 def checked(problem, bench, setup):

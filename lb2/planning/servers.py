@@ -85,7 +85,7 @@ def after_burst(problem, setup, rps, times, seconds):
         return None
     traffic = stream(problem.traffic, problem.block, rows, None)
     steady_us = scaled(traffic.arrivals_us, rps / problem.nominal_rps)
-    start_us, last = steady_us[before], min(before + inside, rows - 1)
+    start_us, last = steady_us[before], before + inside
     saved_us = round((steady_us[last] - start_us) * (1 - 1 / times))
     arrivals_us = [us if row < before else start_us + round((us - start_us) / times) if row < last else us - saved_us
                    for row, us in enumerate(steady_us)]

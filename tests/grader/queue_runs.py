@@ -7,6 +7,7 @@
 
 from bisect import bisect_right
 from itertools import accumulate
+from operator import sub
 from random import Random
 from typing import NamedTuple
 
@@ -74,12 +75,12 @@ def waits_of(runs):
     """{(end, statistic): ms}"""
     found = {}
     for end in ENDS:
-        ms = sorted((at - arrival) / 1000 for run in runs for at, arrival in zip(getattr(run, end), run.arrivals))
+        us = sorted(wait for run in runs for wait in map(sub, getattr(run, end), run.arrivals))
         for percent in (99, 95, 90):
             words = {name: name.replace("99", str(percent)) for name in P99S}
-            found |= {(end, words[name]): float(percentile(ms, percent)) for name, percentile in P99S.items()}
-        middle = float(interpolated(ms, 50))
-        found |= {(end, "mean"): sum(ms) / len(ms), (end, "median"): middle, (end, "maximum"): ms[-1]}
+            found |= {(end, words[name]): float(percentile(us, percent)) / 1000 for name, percentile in P99S.items()}
+        mean, middle = sum(us) / len(us), float(interpolated(us, 50))
+        found |= {(end, "mean"): mean / 1000, (end, "median"): middle / 1000, (end, "maximum"): us[-1] / 1000}
     return found
 
 

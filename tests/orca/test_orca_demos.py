@@ -350,6 +350,7 @@ def test_a_latency_that_is_just_the_target_meets_it():
     ms = measure(MANY, alone, 1).p50_ms_per_token
     assert highest_within(MANY, alone, ms).rate_rps == pytest.approx(64 / 1280 ** 2**-14, rel=1e-9)
     assert highest_within(MANY, alone, ms * 0.999) == (0, 0, 0, 0)
+    assert at_once_rps(MANY, alone.requests) == pytest.approx(1000 / (9 * ms), rel=1e-9), "one that comes at time 0"
 
 
 def test_all_at_once_is_lockstep_and_no_maximum(capsys):

@@ -411,7 +411,7 @@ def test_they_agree_where_nobody_waits_for_what_another_leaves():
     """All there at time 0, with slots and memory for all: every time is the same. Slots are held one step longer, so more
     may be taken at once, and one empty step ends the run. A request alone is such a case, whenever it arrives, and so is
     one client, whatever the overhead: an empty step more for each of its requests."""
-    for seed in range(200):
+    for seed in range(100):
         requests, _, _, costs, more = random_case(seed)
         n = len(requests.prompt_tokens)
         budget = more["max_num_batched_tokens"]
@@ -429,7 +429,7 @@ def test_they_agree_where_nobody_waits_for_what_another_leaves():
 def test_they_agree_where_all_that_run_end_together():
     """Outputs of one token, budget and memory unlimited: whoever runs ends with the step, an empty one follows that takes no
     time, and the next step starts where the synchronous scheduler's would. Twice as many steps, the same times."""
-    for seed in range(200):
+    for seed in range(100):
         requests, limit, arrivals, costs, _ = random_case(seed)
         requests = Requests(requests.prompt_tokens, [1] * len(requests.prompt_tokens))
         ours, theirs = both(requests, limit, arrivals, step_us=step_of(costs))
@@ -460,7 +460,7 @@ def test_more_clients_than_sequences_queue():
 def test_the_closed_loop_of_the_eight_steps():
     """With no overhead, a synchronous scheduler and a slot for each client it does not matter whether requests wait at the
     client or at the scheduler: continuous with all at time 0."""
-    for seed in range(200):
+    for seed in range(100):
         requests, _, _, costs, _ = random_case(seed)
         costs = costs._replace(context_us_per_token=0)
         for clients in (1, 3, 8):
@@ -537,7 +537,7 @@ def test_blocks_are_conserved_with_steps_in_flight():
 
 
 def test_everybody_ends_with_exactly_its_tokens():
-    for seed in range(300):
+    for seed in range(150):
         requests, limit, arrivals, costs, more = random_case(seed)
         log = []
         result = schedule(requests, limit, arrivals, step_of(costs), **more, log=log)
@@ -558,7 +558,7 @@ def test_everybody_ends_with_exactly_its_tokens():
 
 def test_with_everything_unlimited_paged_is_continuous():
     """Request by request, at any costs without context, with and without arrivals."""
-    for seed in range(300):
+    for seed in range(150):
         requests, limit, arrivals, costs, _ = random_case(seed)
         costs = costs._replace(context_us_per_token=0)
         by_iteration = continuous.schedule(requests, limit, arrivals, costs)

@@ -130,6 +130,14 @@ def test_memory_does_not_grow_with_the_tokens():
         tracemalloc.stop()
 
 
+def test_steps_may_take_no_time():
+    """Costs that round to 0 us: the clock stands still until the next request comes, and while one is prefilled it moves."""
+    for seed in range(60):
+        requests, limit, arrivals, _, more = random_case(seed)
+        fast, plain = both(requests, limit, arrivals, Costs(prefill_us_per_token=seed % 2, step_us=0.4), more)
+        assert fast == plain, f"seed {seed}"
+
+
 def test_what_can_never_fit_is_refused():
     with pytest.raises(BadInput, match="request 1 can never fit: it grows to 49 tokens"):
         paged_fast.schedule(Requests([10, 30], [20, 20]), 2, kv_blocks=3)

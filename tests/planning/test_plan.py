@@ -4,11 +4,14 @@ import json
 import math
 import re
 import sys
+from types import SimpleNamespace
 
 import plan
 import pytest
 from common import BadInput
 from fixture import ROOT, files, read_pairs, read_rows
+from planning.arrivals import Grid
+from planning.engine import Traffic
 from planning.results import HEADER
 
 PUBLIC = ROOT / "fixtures" / "public"
@@ -61,15 +64,6 @@ LENGTHS = [{key: value for key, value in record.items() if key != "arrival_ms"} 
 
 
 # --- answers ----------------------------------------------------------------------------------------
-
-
-def test_no_edge_is_words_and_no_number(planned, tmp_path):
-    """Equal requests at equal gaps: one slot of 25 ms carries 40 a second, and no line forms below that."""
-    said = planned("--target-ttft-ms", 30, "--max-num-seqs", 1, requests=STEADY)
-    assert said.startswith("Open loop: no edge found") and "about 40 requests/s" in said
-    pairs = pairs_of(tmp_path)
-    assert pairs["open"] == "no_edge" and pairs["trace"] == "trace.json" and pairs["trace_rps"] == "10"
-    assert not {"max_rps", "max_num_seqs", "ttft_ms", "slower_max_rps"} & set(pairs)
 
 
 def test_an_answer_stands_first_and_in_the_files(planned, tmp_path):
@@ -181,6 +175,17 @@ def test_arrivals_on_a_grid(planned, tmp_path):
     assert "grid" not in planned(requests=STEADY)
     with pytest.raises(BadInput, match="trace.json: --spread is for arrivals on a grid, and these lie on none$"):
         planned("--spread", requests=STEADY)
+
+
+def test_the_traffic_that_is_taken():
+    def of(arrivals_us, grid_us, spread=False):
+        trace = SimpleNamespace(requests=None, arrivals_us=arrivals_us, grid_us=grid_us, prefixes=None)
+        return plan.traffic_of(SimpleNamespace(spread=spread, no_prefix_caching=False), trace)
+
+    on_grid = [0, 0, 1_000_000, 1_000_000]
+    assert (of(on_grid, 1_000_000)[0].arrivals_us, of(on_grid, 1_000_000)[1]) == (on_grid, Grid(1_000_000, 2, 2))
+    assert of(on_grid, 1_000_000, True)[0].arrivals_us == [0, 500_000, 1_000_000, 1_500_000]
+    assert of([0, 0], 1_000_000) == of(None, None) == (Traffic(None, None, None), None), "no rate, no arrivals"
 
 
 def test_prefix_caching_is_said_and_can_be_turned_off(planned, tmp_path):

@@ -108,7 +108,8 @@ def test_nothing_is_left_behind(tmp_path, sent, to, status):
     trace, costs = tmp_path / "trace.json", tmp_path / "costs.txt"
     trace.write_text(json.dumps([{"prompt_tokens": 300, "output_tokens": 30_000, "arrival_ms": 100 * i}
                                  for i in range(2_000)]))
-    costs.write_text("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0 context_ms_per_token=1e-5")
+    costs.write_text("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=0 overhead_ms=0 "
+                     "context_ms_per_token=1e-5")
     run = script("--requests", trace, "--costs", costs, "--processes", 3, "--out", tmp_path / "out",
                  "--target-ttft-ms", 10_000, "--target-tpot-ms", "none", preexec_fn=heed_ctrl_c)
     workers = []

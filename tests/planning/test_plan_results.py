@@ -2,16 +2,13 @@
 
 import json
 import math
-from types import SimpleNamespace
 
-import plan as script
 import pytest
 from bench_file import bench
 from common import Requests
 from files.benchmarks import Bench
 from files.costs import Costs, Server
 from planning.answers import Answers, Asked
-from planning.arrivals import Grid
 from planning.engine import TIMES, Measures, Targets, Traffic, simulate, measured
 from planning.loads import Problem, Setup
 from planning.own_run import Check, apart, checked, compared, own_run, run_of_bench
@@ -163,6 +160,7 @@ def test_the_answers_come_first_and_nothing_else_is_said_of_a_firm_plan():
     (GOOD._replace(alike=(16, 32, 64)), "8: 10; 16 = 32 = 64: at most 9.5."),
     (GOOD._replace(closed=NONE), "Closed loop: no number of clients is accepted."),
     (GOOD._replace(closed=found(256, CLOSED, highest=True)), "no edge found up to 256 clients, the most tried"),
+    (GOOD._replace(open=found(10.0, highest=True)), "to the capacity with max_num_seqs 8, about 50 requests/s."),
     (GOOD._replace(open=NONE), "Open loop: no load is accepted. At 0.5 requests/s the p99 TTFT is 250 ms. Its bursts"),
     (GOOD._replace(open=NONE._replace(trace=found(10.0).trace)), "and most of its replays at none"),
     (GOOD._replace(open=found(10.0, over=AT._replace(e2e_ms=2e4, itl_ms=99))), "E2E binds, in 20 of 20 replays."),
@@ -227,19 +225,3 @@ def test_what_the_clients_of_a_run_saw():
     assert one.tpots_us[0] == pytest.approx(200_000) and one.tpots_us[1] is None
     assert sorted(one.gaps_us) == pytest.approx([100_000, 300_000]) and list(one.gaps_us.values()) == [1, 1]
     assert math.isnan(measured(Targets(), one).throughput_tps)
-
-
-def test_the_traffic_that_is_taken():
-    def of(arrivals_us, grid_us=None, **more):
-        n = len(arrivals_us or [0, 0])
-        trace = SimpleNamespace(requests=Requests([20] * n, [1] * n), arrivals_us=arrivals_us, grid_us=grid_us,
-                                prefixes=[[]] * n)
-        args = {"spread": False, "no_prefix_caching": False, "requests": "t"} | more
-        return script.traffic_of(SimpleNamespace(**args), trace)
-
-    on_grid = [0, 0, 1_000_000, 1_000_000]
-    traffic, grid = of(on_grid, 1_000_000)
-    assert traffic.arrivals_us == on_grid and grid == Grid(1_000_000, 2, 2) and traffic.prefixes == [[]] * 4
-    assert of(on_grid, 1_000_000, spread=True)[0].arrivals_us == [0, 500_000, 1_000_000, 1_500_000]
-    assert of(on_grid, no_prefix_caching=True)[0].prefixes is None and of(on_grid)[1] is None
-    assert of([0, 0])[0].arrivals_us is of(None)[0].arrivals_us is None and of([0, 0], 1_000_000)[1] is None
