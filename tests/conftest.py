@@ -26,6 +26,7 @@ def pytest_configure():
 
 
 def pytest_unconfigure():
+    gc.freeze()  # pytest searches all objects five times at its end
     shutil.rmtree(sys.pycache_prefix or "", ignore_errors=True)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from calibration import gaps, overhead as of_overhead
 from calibration.fit import Fit
-from calibration.gaps import Calibration, calibrated, costs_of, errors_of, excess_us_of, steps_of, with_prefill
+from calibration.gaps import Calibration, calibrated, costs_of, errors_of, excess_us_of, steps_of, tells_prefill, with_prefill
 from calibration.overhead import Overhead, Times, agreement, bounds_of
 from calibration.samples import Sample, Steps
 from common import BadInput
@@ -51,6 +51,8 @@ def test_the_budget_is_halved_while_much_is_left_and_taken_if_a_fifth_less_is_le
     assert budgets(None, 999, 101, 100) == 1024 and tried == [2048, 1024, 512, 1024], "it is fitted to all samples"
     assert budgets(None, 999, 801, 500, 401, 90) == 128 and budgets(None, 999, 801, 500, 401) == 512
     assert budgets(4096, 999, 1) == 4096 and tried == [4096], "it is told"
+    few, many = (calibration(samples=MANY[:n], fit=Fit({}, [], 1.0)) for n in (4, 5))
+    assert tells_prefill(few) and not tells_prefill(many)
     assert budgets(None, 50, 1, terms=()) == 2048 and len(tried) == 6, "many steps hold prompts, and none costs more"
 
 
