@@ -49,9 +49,10 @@ def overhead_of(benches, costs, budget):
     alone_us, synchronous, asynchronous = [], [], []
     for bench in benches:
         empty, prompts = alone_in(bench), computed_tokens(bench)
-        more = bounds_of(times_of(bench), prompts, budget, set(empty)) if bench.starts_s and not bench.even else ([], [])
-        synchronous += more[0]
-        asynchronous += more[1]
+        if bench.starts_s and not bench.even:
+            bounds = bounds_of(times_of(bench), prompts, budget, set(empty))
+            synchronous += bounds[0]
+            asynchronous += bounds[1]
         alone_us += [1e6 * bench.ttfts_s[i] - alone(costs, prompts[i], budget) for i in empty]
     shares, ranges = zip(agreement(synchronous), agreement(asynchronous))
     told = decided(shares, ranges) if len(synchronous) >= ENOUGH and max(shares) >= MOST else None

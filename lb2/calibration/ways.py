@@ -73,8 +73,8 @@ def found_by_gaps(benches, told):
     found = calibrated(benches, told.max_num_batched_tokens)
     asynchronous = found.asynchronous is not False if told.asynchronous is None else told.asynchronous
     budget = found.budget if found.budget != BUDGET else told.max_num_batched_tokens
-    server = told._replace(costs=found.costs, asynchronous=asynchronous, max_num_batched_tokens=budget, assumed=assumed(told, budget),
-                           measured_sequences=round(most_sequences(found)),
+    server = told._replace(costs=found.costs, asynchronous=asynchronous, max_num_batched_tokens=budget,
+                           assumed=assumed(told, budget), measured_sequences=round(most_sequences(found)),
                            measured_prompt_tokens=max(tokens for bench in benches for tokens in bench.prompt_tokens))
     return doubted(server, doubts(benches, found), said(benches, found, told))
 
