@@ -70,11 +70,19 @@ def test_a_log_without_gaps_tells_the_true_costs(tmp_path, name, costs):
     """Of each request the TTFT and the time to the last token: sums over its steps tell what single steps do."""
     record = json.loads(read_text(ROOT / "fixtures" / "clocked" / f"{name}.json.gz"))
     columns = (record[key] for key in ("input_lens", "output_lens", "start_times", "ttfts", "itls"))
+    rows = list(zip(*columns))
     (tmp_path / "log").write_text("".join(
         json.dumps({"p": prompt, "o": output, "at": start, "ttft": ttft, "all": ttft + sum(gaps)}) + "\n"
-        for prompt, output, start, ttft, gaps in zip(*columns)))
+        for prompt, output, start, ttft, gaps in rows))
     bench, = load_benches(tmp_path / "log", ["prompt=p", "output=o", "arrival=at", "unit=s", "ttft=ttft", "latency=all"])
     result = calibrated([bench])
+    (tmp_path / "guidellm").write_text("".join(json.dumps({
+        "prompt_tokens": prompt + 64, "cached_tokens": 64, "output_tokens": output, "request_start_time": start,
+        "request_end_time": start + ttft + sum(gaps), "time_to_first_token_ms": 1000 * ttft,
+        "inter_token_latency_ms": 1000 * sum(gaps) / max(1, output - 1)}) + "\n"
+        for prompt, output, start, ttft, gaps in rows))
+    same = calibrated(load_benches(tmp_path / "guidellm"))
+    assert same.costs[:3] == pytest.approx(result.costs[:3], rel=1e-3), "cached tokens are not computed"
     for term in ("prefill_us_per_token", "step_us", "step_us_per_sequence"):
         near = 0.05 if name == "async_c01" else 0.015  # one client: TTFTs tell the prefill, and they hold a tokenizer
         assert getattr(result.costs, term) == pytest.approx(getattr(costs, term), rel=near), term
