@@ -115,7 +115,7 @@ def fitted(terms, samples, near):
     if "hidden" not in terms or "hidden" in near:
         return from_sides(terms, samples, near, [is_steep(sample, near) for sample in samples])
     prompts = sorted(sample.prompt_tokens / sample.prefills for sample in samples if sample.prefills)
-    bends = {prompts[len(prompts) * quarter // 4] for quarter in range(4)}  # where it bends is not known: try a few
+    bends = {prompts[len(prompts) * quarter // 4] for quarter in range(4 * bool(prompts))}  # not known: try a few
     fits = []
     for bend in bends:
         steep = [sample.prefills > 0 and sample.prompt_tokens >= bend * sample.prefills for sample in samples]
@@ -182,14 +182,21 @@ def candidates(terms, samples):
     return [term for term in ["step", "prefill", "sequence", "context", *hidden, *bends] if term not in terms]
 
 
-def fit(samples, rough=False):
-    """The Fit of the terms that the samples tell. rough: of a few of the samples, to compare."""
-    some = samples[:: -(-len(samples) // (FEW if rough else PICKED))]
+def roughly(terms, samples):
+    """The Fit of these terms to a few of the samples, to compare: with a hidden part of a prefill, if that is better."""
+    some = samples[:: -(-len(samples) // FEW)]
+    fits = [fitted(each, some, {}) for each in (["step"], terms, [*terms, "hidden"])]
+    return applied(min(filter(None, fits), key=attrgetter("mean_us")).terms, samples)
+
+
+def fit(samples):
+    """The Fit of the terms that the samples tell."""
+    some = samples[:: -(-len(samples) // PICKED)]
     best = fitted(["step"], some, {})
     while True:
         terms = list(best.terms)
         more = [fit for term in candidates(terms, some) if (fit := fitted([*terms, term], some, best.terms))]
         better = min(more, key=attrgetter("mean_us"), default=best)
         if not is_better(better, best, some):
-            return not rough and fitted(terms, samples, best.terms) or applied(best.terms, samples)
+            return fitted(terms, samples, best.terms) or applied(best.terms, samples)
         best = better

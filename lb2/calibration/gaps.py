@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from common import BadInput
 from files.costs import BUDGET, Costs
-from calibration.fit import Fit, applied, fit
+from calibration.fit import Fit, applied, fit, roughly
 from calibration.overhead import ENOUGH, Overhead, alone_in, overhead_of
 from calibration.samples import Sample, at_budget, computed_tokens, mean_sequences, step_samples, typical_samples
 
@@ -50,7 +50,7 @@ def calibrated(benches, budget=None):
             best = fitted_at(runs, larger)
     while not budget and best.budget <= BUDGET and cut.budget > LEAST_BUDGET and \
             (min(errors_of(cut)) > ROUGH or not tells_prefill(cut)):
-        cut = fitted_at(runs, cut.budget // 2, rough=True)
+        cut = fitted_at(runs, cut.budget // 2, [*{**cut.fit.terms, "prefill": 0.0}])
         lower = [less < (1 - LOWER) * more for less, more in zip(errors_of(cut), errors_of(best))]
         if "prefill" in cut.fit.terms and all(lower):
             best = cut
@@ -94,15 +94,18 @@ def holds_more(found):
     return all_of_it > len(big) / 2
 
 
-def fitted_at(runs, budget, rough=False):
-    """The Calibration if the server's token budget is this, without prefill that only TTFTs tell, and overhead."""
+def fitted_at(runs, budget, terms=()):
+    """The Calibration if the server's token budget is this, without prefill that only TTFTs tell, and overhead.
+
+    terms: to fit only these, and roughly.
+    """
     steps = [steps and at_budget(steps, budget) for steps in runs]
     samples = [sample for of_run in steps if of_run for sample in of_run.samples]
     if not samples:
         raise BadInput("no run has a request of two or more output tokens: nothing says how long a step takes")
     if median(sample.us for sample in samples) < 1:
         raise BadInput("tokens came many at a time, the median gap between them is 0: no step can be told")
-    best = fit(samples, rough)
+    best = roughly(terms, samples) if terms else fit(samples)
     if best.terms.get("step", 0) < 1 and "sequence" not in best.terms:
         raise BadInput("the gaps between tokens do not tell how long a step takes")
     source = "gaps" if "prefill" in best.terms else "nothing"

@@ -274,6 +274,7 @@ def test_what_cannot_be_told_apart_does_not_enter():
 def test_no_cost_is_negative():
     assert set(fit(samples_of(lambda s, p, c: 20_000 - 300 * s)).terms) == {"step"}
     assert "context" not in fit(samples_of(lambda s, p, c: 20_000 - 0.5 * c)).terms
+    assert fitted(["step", "prefill", "hidden"], [Sample(10.0, 1, 1, 0, 0, 0, 1)] * 9, {}) is None, "no prefill"
     assert fitted(["step", "prefill", "hidden"], samples_of(lambda s, p, c: 8_000 + 50 * p + 900 * (p > 0)), {}) is None
 
 
