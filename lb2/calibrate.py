@@ -2,9 +2,9 @@
 
 Reads detailed results of vllm bench serve (--save-result --save-detailed) or of sglang's
 bench_serving (--output-details), one run or several of the same server, of any load. Every gap
-between two tokens is a sample of one step, and the client's own times tell what was in it. Of logs
-that hold only the first and the last token of each request (guidellm, a gateway's, with --columns),
-a request is a sample of the sum of its steps. They tell
+between two tokens is a sample of one step. Of logs that hold only the first and the last token of
+each request (guidellm, a gateway's, with --columns), a request is a sample of the sum of its steps.
+They tell
 
     prefill_ms_per_token   what a prompt token adds to a step
     hidden_ms              the part of a prefill that costs nothing, as long as weights are read
@@ -16,11 +16,10 @@ a request is a sample of the sum of its steps. They tell
     scheduling             asynchronous (vLLM's default) or synchronous, whichever explains more
 
 A cost enters only if the samples tell it. What is missing is said, and which run would tell it.
-It ignores speculative decoding, prefix caching, and that a server's speed may drift.
+Speculative decoding, prefix caching and a speed that drifts are no part of the costs.
 
 Without the times of each request, summaries of two loads or more of one server will do. Then the
-costs are those with which the engine comes nearest to their TTFT, TPOT and throughput
-(calibration/search.py). A summary is one of these:
+costs are those with which the engine comes nearest to their TTFT, TPOT and throughput:
 
     a result of vllm bench serve without --save-detailed
     a list of {"name", "clients" or null, "prompt", "output", "arrivals_ms", "measured"}, of which

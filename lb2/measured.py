@@ -1,8 +1,7 @@
 """How far are the lab's predictions from a real server?
 
 One recorded run of each server calibrates (calibrate.py); its other runs are predicted: in
-closed loop with the client's own number of clients, in open loop with its own start times. The
-errors are printed as they are, in per cent of the measurement, worst run first.
+closed loop with the client's own number of clients, in open loop with its own start times.
 
     python3 lb2/measured.py        writes measured.csv, from fixtures/clocked and measured
 
@@ -25,8 +24,7 @@ from common import BadInput, count, progress, run, save, say, table
 from running.options import aligned, options, parser_of
 from files.costs import BUDGET, MAX_NUM_SEQS, load_server
 from planning.engine import LEAST_KV_TOKENS
-from calibration.loads import FIGURES
-from calibration.recorded import MEASURES, RECORDED, Recorded, result_of
+from calibration.recorded import RECORDED, Recorded, result_of
 from calibration.search import ratio
 
 HEADER = ["server", "run", "role", "measure", "measured", "predicted", "error_percent"]
@@ -43,21 +41,12 @@ def cells(rows):
 
 def error_table(rows):
     """One line a run, its errors in per cent side by side; the run with the worst one first."""
-    runs, known = {}, {row.measure for row in rows}
-    measures = MEASURES if known <= set(MEASURES) else [measure for measure in FIGURES if measure in known]
+    runs, measures = {}, dict.fromkeys(row.measure for row in rows)
     for row in worst_first(rows):
         runs.setdefault((row.run, row.role), {})[row.measure] = f"{row.error_percent:+.1f}"
     header = ["run", "role", *(measure.removesuffix("_ms").removesuffix("_tps") for measure in measures)]
     lines = [[*run, *(errors.get(measure, "-") for measure in measures)] for run, errors in runs.items()]
     return aligned(header, lines)
-
-
-def print_recorded(server, rows):
-    """What the errors of a recorded server are worth."""
-    errors = [abs(row.error_percent) for row in rows if row.role == "predicted"]
-    if errors:
-        within = sum(error <= server.noise_percent for error in errors)
-        say(f"Of {len(errors)} predicted figures {within} are within {server.noise_percent:g} %; {server.noise}.")
 
 
 def parser():
@@ -114,8 +103,11 @@ def report(results, out):
         for load in result.loads:
             for oddity in load.oddities:
                 say(f"{load.name}: {oddity}")
-        if result.server.noise:
-            print_recorded(result.server, result.rows)
+        errors = [abs(row.error_percent) for row in result.rows if row.role == "predicted"]
+        if result.server.noise and errors:
+            within = sum(error <= result.server.noise_percent for error in errors)
+            say(f"Of {len(errors)} predicted figures {within} are within {result.server.noise_percent:g} %; "
+                f"{result.server.noise}.")
     worst = worst_first([row for row in all_rows if row.role == "predicted"] or all_rows)[0]
     say(f"The worst prediction is {worst.measure} of {worst.run}: {worst.predicted:.2f} instead of "
         f"{worst.measured:.2f}, {worst.error_percent:+.1f} %.")

@@ -2,9 +2,8 @@
 
     doubts(benches, found) -> [Doubt("stalls", "11 % of the time between tokens is explained by no step ..."), ...]
 
-A server that is what the lab takes it for leaves small residuals everywhere: on the six runs of
-fixtures/clocked, real vLLM around a known clock, 0.2 % of the time is far off, no step with a
-prefill is off by a fifth, and no part of a run is off by 1 %. Each sign below is several times that.
+On the six runs of fixtures/clocked, real vLLM around a known clock, 0.2 % of the time is far off, no
+step with a prefill is off by a fifth, and no part of a run by 1 %. Each sign is several times that.
 """
 
 from math import fsum
@@ -38,19 +37,9 @@ def doubts(benches, found):
     """The Doubts about a Calibration. One that explains others stands for them."""
     signs = list(lumps(benches))
     if not signs:
-        signs = list(drifts(benches, found)) or [stalls(found), prefills(benches, found)]
-        signs.append(free_prefill(benches, found))
-    return [sign for sign in [*signs, long_overhead(found), conversation(benches)] if sign]
-
-
-def timed(benches, found):
-    """[(Bench, [(Sample, its residual), ...]), ...] of the runs with start times: others tell no single step."""
-    pairs, runs = iter(zip(found.samples, found.fit.residuals_us)), []
-    for bench, steps in zip(benches, found.steps):
-        mine = [next(pairs) for _ in steps.samples] if steps else []
-        if mine and bench.starts_s is not None:
-            runs.append((bench, mine))
-    return runs
+        signs = list(drifts(benches, found)) or [*stalls(found), *prefills(benches, found)]
+        signs += free_prefill(benches, found)
+    return [*signs, *long_overhead(found), *conversations(benches)]
 
 
 def stalls(found):
@@ -59,10 +48,8 @@ def stalls(found):
               if not sample.prefills and abs(residual) > FAR * (sample.us - residual)]
     share = fsum(far_us) / fsum(sample.us * sample.gaps for sample in found.samples)
     if share > MOST_FAR:
-        return Doubt("stalls", f"{100 * share:.1f} % of the time between tokens is explained by no step: these gaps "
-                     "are half a step or more off. Something else held the server up, or other work ran on it. "
-                     "Predicted times leave it out. Look at the server's log, and measure it alone.")
-    return None
+        yield Doubt("stalls", f"{100 * share:.1f} % of the time between tokens is explained by no step. Something else "
+                    "held the server up. Predicted times leave it out. Look at its log, and measure it alone.")
 
 
 def prefills(benches, found):
@@ -72,18 +59,20 @@ def prefills(benches, found):
     chunks = sum(len(itls) for bench in benches for itls in bench.itls_s)
     tokens = sum(output - 1 for bench in benches for output in bench.output_tokens)
     if sum(off) >= ENOUGH and sum(off) > MOST_OFF * len(off) and chunks > (1 - LUMPED) * tokens:
-        return Doubt("prefills", f"{100 * sum(off) / len(off):.0f} % of the steps with a prefill are off by more than "
-                     "20 %: prompts cost far less or more than their length says. Probably a prefix cache was at work, "
-                     "and a plan for other prompts would be too hopeful. Measure with --no-enable-prefix-caching, or "
-                     "with prompts that share nothing.")
-    return None
+        yield Doubt("prefills", f"{100 * sum(off) / len(off):.0f} % of the steps with a prefill are off by more than "
+                    "20 %: prompts cost far less or more than their length says. Probably a prefix cache was at work. "
+                    "Measure with --no-enable-prefix-caching, or with prompts that share nothing.")
 
 
 def drifts(benches, found):
-    """Parts of a run that were slower or faster than all together."""
-    for bench, pairs in timed(benches, found):
-        whole_us, now_us, parts = fsum(sample.us for sample, _ in pairs), 0.0, [[] for _ in range(10)]
-        for sample, residual in pairs:
+    """Tenths of a run that were slower or faster than all together. Without start times no single step is known."""
+    pairs = iter(zip(found.samples, found.fit.residuals_us))
+    for bench, steps in zip(benches, found.steps):
+        mine = [next(pairs) for _ in steps.samples] if steps else []
+        if bench.starts_s is None:
+            continue
+        whole_us, now_us, parts = fsum(sample.us for sample, _ in mine), 0.0, [[] for _ in range(10)]
+        for sample, residual in mine:
             parts[min(9, int(10 * now_us / whole_us))].append(residual / (sample.us - residual))
             now_us += sample.us
         off = {i: median(part) for i, part in enumerate(parts, start=1) if len(part) >= ENOUGH}
@@ -91,9 +80,8 @@ def drifts(benches, found):
         if worst and abs(off[worst]) > DRIFTED:
             way = "longer" if off[worst] > 0 else "shorter"
             yield Doubt("drift", f"{bench.name}: in the {worst}. tenth of its time steps take "
-                        f"{100 * abs(off[worst]):.0f} % "
-                        f"{way} than the fit of all. The server warmed up, its speed drifted, or the runs are of "
-                        "different servers. Warm it up before you measure, and leave that part out.")
+                        f"{100 * abs(off[worst]):.0f} % {way} than the fit of all. The server warmed up, its speed "
+                        "drifted, or the runs are of different servers. Warm it up, or leave that part out.")
 
 
 def lumps(benches):
@@ -105,53 +93,49 @@ def lumps(benches):
         least_s = together_s(bench)
         together = sum(gap < least_s for itls in bench.itls_s for gap in itls) / gaps
         each = [(output - 1) / len(itls) for output, itls in zip(bench.output_tokens, bench.itls_s) if itls]
-        uneven = percentile(each, 75) - percentile(each, 25) > LUMPED * median(each)
+        uneven = gaps < (1 - LUMPED) * tokens and percentile(each, 75) - percentile(each, 25) > LUMPED * median(each)
         step_s = median(share * came for of_request in arrivals(bench)
                         for share, (_, came) in zip(shares_s(of_request), of_request[1:]))
         missing = [ttft / (step_s * (output - 1 - len(itls))) for ttft, output, itls
                    in zip(bench.ttfts_s, bench.output_tokens, bench.itls_s) if output - 1 > len(itls)]
-        if uneven and gaps < (1 - LUMPED) * tokens and median(missing) > IN_TTFT:
-            yield Doubt("hidden_tokens", f"{bench.name}: there are {gaps:,} gaps for {tokens:,} tokens, and TTFT is "
-                        "so long that it may hold the others: tokens that the client did not see, as a model's "
-                        f"reasoning. The true step takes about {1000 * step_s:.2f} ms, and TTFT, prefill and "
-                        "overhead are not told. Let the client count them.")
-        elif bench.accepted or together > LUMPED or (uneven and gaps < (1 - LUMPED) * tokens):
+        if uneven and median(missing) > IN_TTFT:
+            yield Doubt("hidden_tokens", f"{bench.name}: there are {gaps:,} gaps for {tokens:,} tokens. TTFT may hold "
+                        "the others, which the client did not see, as a model's reasoning: let it count them. The "
+                        f"true step takes about {1000 * step_s:.2f} ms; prefill and overhead are not told.")
+        elif bench.accepted or together > LUMPED or uneven:
             named = f" (the file names {bench.accepted:g} tokens a step)" if bench.accepted else ""
             yield Doubt("several_tokens", f"{bench.name}: a step takes about {1000 * step_s:.2f} ms and brings a "
-                        f"sequence {tokens / (gaps * (1 - together)):.2f} tokens: speculative decoding{named}. "
-                        "costs.txt holds the time for one token. It predicts the throughput and the TPOT of "
-                        "requests like these, not ITL, and not requests of other lengths.")
+                        f"sequence {tokens / (gaps * (1 - together)):.2f} tokens: speculative decoding{named}. The "
+                        "costs are those of one token; ITL, and requests of other lengths, are not predicted.")
 
 
 def long_overhead(found):
     """TTFT that no step explains."""
     overhead_us, step_us = found.overhead.us, found.costs.decode_us(1)
     if overhead_us > max(STEPS * step_us, LONG_US):
-        return Doubt("overhead", f"A TTFT holds {overhead_us / 1000:.0f} ms that no step explains, "
-                     f"{overhead_us / step_us:.0f} times a step. Tokens that the client does not see (reasoning), a "
-                     "queue before the server, or another server for the prefill take so long. If it is the network, "
-                     "it is right.")
-    return None
+        yield Doubt("overhead", f"A TTFT holds {overhead_us / 1000:.0f} ms that no step explains, "
+                    f"{overhead_us / step_us:.0f} times a step: tokens that the client does not see (reasoning), a "
+                    "queue before the server, or another server for the prefill. If it is the network, it is right.")
 
 
 def free_prefill(benches, found):
     """Prompts that add nothing to the steps beside which they were prefilled, though they are long."""
-    long = [sample for sample in found.samples
-            if sample.prefills and sample.prompt_tokens >= COMPUTED * sample.prefills]
-    if len(long) < ENOUGH or found.fit.terms.get("prefill", 0.0) >= FASTEST_US:
-        return None
+    long = sum(sample.prefills > 0 and sample.prompt_tokens >= COMPUTED * sample.prefills for sample in found.samples)
+    if long < ENOUGH or found.fit.terms.get("prefill", 0.0) >= FASTEST_US:
+        return
     waits = [Sample(1e6 * ttft, 1, 0, prompt, 1, 0, 1) for bench in benches
              for ttft, prompt in zip(bench.ttfts_s, computed_tokens(bench))]
     if fit(waits).terms.get("prefill", 0.0) >= FASTEST_US:
-        return Doubt("elsewhere", f"{len(long)} steps should hold a prefill of {COMPUTED} tokens or more, and none "
-                     "takes longer for it, though TTFT grows with the prompt: the server prefills elsewhere "
-                     "(prefill and decode apart). The lab plays one GPU for both, and its plan would be wrong.")
-    return Doubt("free_prompts", "Prompts add almost nothing to a step, and TTFT does not grow with them: was the "
-                 "prefix cache warm, from a run with the same prompts before? A plan would take prompts of any "
-                 "length for free. Measure with another --seed, or with --no-enable-prefix-caching.")
+        yield Doubt("elsewhere", f"{long} steps should hold a prefill of {COMPUTED} tokens or more, and none "
+                    "takes longer for it, though TTFT grows with the prompt: prefill and decode apart. A plan, of "
+                    "one GPU for both, would be wrong.")
+    else:
+        yield Doubt("free_prompts", "Prompts add almost nothing to a step, and TTFT does not grow with them: was the "
+                    "prefix cache warm, from a run with the same prompts before? Measure with another --seed, or with "
+                    "--no-enable-prefix-caching.")
 
 
-def conversation(benches):
+def conversations(benches):
     """Turns of conversations, whose history is in the cache of most servers."""
     for bench in benches:
         requests = list(zip(bench.prompt_tokens, bench.output_tokens))
@@ -160,7 +144,7 @@ def conversation(benches):
         if bench.cached_tokens is None and (bench.turns or many):
             which = f"{bench.turns} of {len(requests)} requests are later" if bench.turns else \
                 f"{grown} of {len(requests) - 1} requests are longer than the one before and its answer:"
-            return Doubt("history", f"{bench.name}: {which} turns of conversations, whose history most servers find in "
-                         "their cache. Then a prompt token that is computed costs several times more than it seems. "
-                         "Measure with --cache-report.")
-    return None
+            yield Doubt("history", f"{bench.name}: {which} turns of conversations, whose history most servers find in "
+                        "their cache. Then a computed prompt token costs several times more than it seems. Measure "
+                        "with --cache-report.")
+            return

@@ -11,10 +11,7 @@ the one before: two bounds for its overhead, from the client to the scheduler an
 
 One overhead should do for all. The scheduler whose bounds agree in more requests is the server's.
 A request that finds the server empty tells more: its TTFT less its prefill and its step is the
-overhead.
-
-It ignores that an overhead varies. Requests that waited for a slot are left out, and runs in which
-most tokens came several at a time.
+overhead. It ignores that an overhead varies, and runs in which most tokens came several at a time.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,9 +1,6 @@
 """How far is the engine from runs that were measured? And which servers are recorded in fixtures/?
 
     result_of(RECORDED[0]) -> Result(rows=[Comparison("async", "async_c01", "predicted", "p50_ttft_ms", 27.6, ...)])
-
-One run of each server calibrates, its other runs are predicted: in closed loop with the client's
-own number of clients, in open loop with its own start times.
 """
 
 from pathlib import Path

@@ -42,55 +42,43 @@ def found_in(paths, told=Server(), points=(), lengths=None, experts=None, column
 def found_by_figures(loads, told, experts):
     """The Found of the engine that comes nearest to the figures of some loads."""
     found = fitted(loads, told, experts)
-    limits = found.way.server
-    budget = limits.max_num_batched_tokens if limits.max_num_batched_tokens != BUDGET else told.max_num_batched_tokens
-    doubts = [doubt for load in loads for doubt in load.doubts] + fit_doubts(loads, found)
-    server = limits._replace(
-        max_num_seqs=told.max_num_seqs, max_num_batched_tokens=budget,
-        measured_sequences=found.points[-1], assumed=assumed(told, budget),
-        measured_prompt_tokens=max(tokens for load in loads for tokens in load.prompt_tokens))
-    return doubted(server, doubts, list(said_of_summaries(loads, found, told)))
-
-
-def fit_doubts(loads, found):
-    """Doubts about a fit that does not come near, and about loads that were not what their file says."""
-    signs = []
-    for load, figures in zip(loads, found.figures):
-        measured = load.figures.get("throughput_tps")
-        if measured and abs(log(figures["throughput_tps"] / measured)) > AS_PLAYED:
-            signs.append(Doubt("load", f"{load.name}: {measured:.0f} tokens/s were measured, and "
-                               f"{figures['throughput_tps']:.0f} are played. The load was probably not what its "
-                               "file says."))
-    if found.error >= 1:
-        signs.append(Doubt("fit", f"The fit is off by {found.error:.2f}; 1 is as far as a prediction may be. A limit "
-                           "of the server may be missing (--max-num-seqs, --max-num-batched-tokens, --kv-tokens), "
-                           "or the loads are not of one server."))
-    return signs
+    signs = [*(doubt for load in loads for doubt in load.doubts), *fit_doubts(loads, found)]
+    return founded(found.way.server, told, loads, found.points[-1], signs, said_of_summaries(loads, found, told))
 
 
 def found_by_gaps(benches, told):
     """The Found of detailed results."""
     found = calibrated(benches, told.max_num_batched_tokens)
     asynchronous = found.asynchronous is not False if told.asynchronous is None else told.asynchronous
-    budget = found.budget if found.budget != BUDGET else told.max_num_batched_tokens
-    server = told._replace(costs=found.costs, asynchronous=asynchronous, max_num_batched_tokens=budget,
-                           assumed=assumed(told, budget), measured_sequences=round(most_sequences(found)),
-                           measured_prompt_tokens=max(tokens for bench in benches for tokens in bench.prompt_tokens))
-    return doubted(server, doubts(benches, found), said(benches, found, told))
+    server = told._replace(costs=found.costs, asynchronous=asynchronous, max_num_batched_tokens=found.budget)
+    return founded(server, told, benches, round(most_sequences(found)), doubts(benches, found),
+                   said(benches, found, told))
 
 
-def doubted(server, signs, sentences):
-    """The Found; with doubts the first line says so, and so does costs.txt."""
-    if not signs:
-        return Found(server, sentences)
-    names = list(dict.fromkeys(sign.name for sign in signs))
-    first = f"DISAGREEMENT: do not trust these costs ({', '.join(names)}). costs.txt says trusted=no, and so " \
-            "will a plan."
-    return Found(server._replace(trusted="no", why=",".join(names)),
-                 [first, *(sign.sentence for sign in signs), *sentences])
-
-
-def assumed(told, budget):
-    """The limits that nobody told and no run tells, as vLLM has them by default; None: all are known."""
+def founded(server, told, runs, sequences, signs, sentences):
+    """The Found. It knows how far the runs reached, and which limits are vLLM's defaults; first it says the doubts."""
+    budget = server.max_num_batched_tokens if server.max_num_batched_tokens != BUDGET else told.max_num_batched_tokens
     limits = [("max_num_batched_tokens", budget, BUDGET), ("max_num_seqs", told.max_num_seqs, MAX_NUM_SEQS)]
-    return ",".join(f"{name}:{default}" for name, known, default in limits if not known) or None
+    server = server._replace(
+        max_num_seqs=told.max_num_seqs, max_num_batched_tokens=budget, measured_sequences=sequences,
+        measured_prompt_tokens=max(tokens for run in runs for tokens in run.prompt_tokens),
+        assumed=",".join(f"{name}:{default}" for name, known, default in limits if not known) or None)
+    if not signs:
+        return Found(server, list(sentences))
+    names = list(dict.fromkeys(sign.name for sign in signs))
+    first = f"DISAGREEMENT: do not trust these costs ({', '.join(names)}). costs.txt and plans say so, too."
+    return Found(server._replace(trusted="no", why=",".join(names)),
+                 [first, *dict.fromkeys(sign.sentence for sign in signs), *sentences])
+
+
+def fit_doubts(loads, found):
+    """Doubts about a fit that does not come near, and about loads that were not what their file says."""
+    for load, figures in zip(loads, found.figures):
+        played, measured = figures["throughput_tps"], load.figures.get("throughput_tps")
+        if measured and abs(log(played / measured)) > AS_PLAYED:
+            yield Doubt("load", f"{load.name}: {measured:.0f} tokens/s were measured, and {played:.0f} are played. The "
+                        "load was probably not what its file says.")
+    if found.error >= 1:
+        yield Doubt("fit", f"The fit is off by {found.error:.2f}; 1 is as far as a prediction may be. A limit of the "
+                    "server may be missing (--max-num-seqs, --max-num-batched-tokens, --kv-tokens), or the loads are "
+                    "not of one server.")

@@ -411,7 +411,6 @@ def test_failed_requests_are_left_out_and_said():
 
 def test_a_hundred_thousand_gaps_are_enough(monkeypatch):
     record = bench(shipped(40), 8, PLAIN)
-    assert "gaps; those of every" not in said_of(record)
     monkeypatch.setattr("calibration.gaps.MOST_GAPS", sum(map(len, record["itls"])) // 3)
     thinned = found(record)
     assert thinned.steps[0].every == 3 and len(thinned.samples) < len(found(record).samples) * 3

@@ -110,16 +110,14 @@ def test_how_many_requests_a_point_has():
         load = of_loads.load_of_point(f"{text} prompt=8 output=4 tps=3")
         return load.name, len(load.prompt_tokens), load.oddities
 
-    means = "only mean lengths are known: each of {} requests has 8 prompt and 4 output tokens."
-    assert sent("clients=10") == ("10 clients", 100, [means.format(100)])
-    assert sent("clients=11") == ("11 clients", 110, [means.format(110)])
-    assert sent("clients=1") == ("1 client", 100, [means.format(100)])
-    assert sent("clients=1 requests=1000000") == ("1 client", 1_000_000, [means.format("1,000,000")])
-    random = "its arrivals are not known: random ones at {} requests per second are played."
-    assert sent("rps=2.5") == ("2.5/s", 100, [means.format(100), random.format(2.5)])
-    assert sent("rps=0.000001")[2][1] == random.format("1e-06")
-    assert sent("rps=1000000000")[2][1] == random.format("1e+09")
-    with pytest.raises(BadInput, match="found 1,000,001; give requests="):
+    means = "only means are known. Played: {} requests of 8 prompt and 4 output tokens on average{}."
+    assert sent("clients=10") == ("10 clients", 100, [means.format(100, "")])
+    assert sent("clients=11") == ("11 clients", 110, [means.format(110, "")])
+    assert sent("clients=1") == ("1 client", 100, [means.format(100, "")])
+    assert sent("clients=1 requests=1000000") == ("1 client", 1_000_000, [means.format(1_000_000, "")])
+    for rps, said in (("2.5", "2.5"), ("0.000001", "1e-06"), ("1000000000", "1e+09")):
+        assert sent(f"rps={rps}") == (f"{said}/s", 100, [means.format(100, f", at random times, {said} a second")])
+    with pytest.raises(BadInput, match="requests: expected at most 1,000,000, or give requests=, found 1000001"):
         sent("rps=1 requests=1000001")
 
 
@@ -149,12 +147,10 @@ def test_random_arrivals_are_those_of_the_first_seed():
     ("clients=16 prompt=1 output=1 tps=fast", "expected a number, .*, found .fast"),
     ("clients=1.5 prompt=1 output=1 tps=3", "expected a whole number, found 1.5"),
     ("clients=0 prompt=1 output=1 tps=3", "expected a number, 1e-06 to"),
-    ("clients=1_6 prompt=1 output=1 tps=3", "clients: expected a number"),
-    ("clients=٣ prompt=1 output=1 tps=3", "clients: expected a number"),
     ("clients=nan prompt=1 output=1 tps=3", "expected a number, 1e-06 to"),
     ("clients=1_6 prompt=1 output=1 tps=3", "clients: expected a number"),
     ("clients=٣ prompt=1 output=1 tps=3", "clients: expected a number"),
-    ("clients=100001 prompt=1 output=1 tps=3", "expected at most 1,000,000 requests, found 1,000,010; give requests="),
+    ("clients=100001 prompt=1 output=1 tps=3", "or give requests=, found 1000010"),
 ])
 def test_a_bad_point_is_refused(text, says):
     with pytest.raises(BadInput, match=says) as refused:
@@ -174,8 +170,8 @@ def test_a_bad_point_is_refused(text, says):
     ({"measured": {"tps": MOST + 1}}, "tps: expected a number above 0, found 1000000001"),
     ({"measured": {"tps": -1}}, "tps: expected a number above 0, found -1"),
     ({"measured": {"p50_ttft": -1}}, "p50_ttft: expected a number above 0, found -1"),
-    ({"measured": {"p50_ttft": 0}}, "expected figures such as p50_ttft and tps, found none"),
-    ({"prompt": [10]}, "expected as many output as prompt lengths, found 2 and 1"),
+    ({"measured": {"p50_ttft": 0}}, "expected figures such as p50_ttft_ms or median_ttft_ms, and tps, found none"),
+    ({"prompt": [10]}, r"output: expected 1 lengths, as of prompt, found \[5, 6\]"),
     ({"prompt": [10, 0]}, "prompt: expected a list of tokens"),
     ({"output": None}, "output: expected a list of tokens"),
     ({"clients": 0}, "clients: expected a whole number or null, found 0"),
@@ -183,7 +179,7 @@ def test_a_bad_point_is_refused(text, says):
     ({"clients": None, "arrivals_ms": [1, "2"]}, "arrivals_ms: expected 2 times in ms"),
     ({"measured": {"p50_ttft": "30"}}, "p50_ttft: expected a number above 0"),
     ({"measured": {"tps": 0}}, "tps: expected a number above 0"),
-    ({"measured": {}}, "expected figures such as p50_ttft and tps, found none"),
+    ({"measured": {}}, "expected figures such as"),
     ({"measured": 3}, "measured: expected an object"),
 ])
 def test_a_bad_entry_is_refused(tmp_path, change, says):
@@ -195,14 +191,14 @@ def test_a_bad_entry_is_refused(tmp_path, change, says):
 
 
 def test_every_figure_has_its_name_in_both_kinds_of_files(tmp_path):
-    """As a list of summaries names them, and as vLLM's benchmark does."""
+    """As a list of summaries names them, as vLLM's benchmark does, and as the tables do. The file's own come first."""
     names = ["p50_ttft", "mean_ttft", "p99_ttft", "p50_tpot", "mean_tpot", "p99_tpot", "p50_itl", "p99_itl", "tps"]
     theirs = ["median_ttft_ms", "mean_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "mean_tpot_ms", "p99_tpot_ms",
               "median_itl_ms", "p99_itl_ms", "output_throughput"]
     ours = [*(f"{name}_ms" for name in names[:-1]), "throughput_tps"]
     entry = ENTRY | {"measured": {name: i for i, name in enumerate(names, 1)}}
     result = RESULT | {name: i for i, name in enumerate(theirs, 1)}
-    for record in ([entry], result):
+    for record in ([entry], result, [ENTRY | {"measured": {name: i for i, name in enumerate(ours, 1)}}]):
         load, = of_loads.load_summaries(write(tmp_path / "sweep.json", record))
         assert load.figures == {name: i for i, name in enumerate(ours, 1)}
 
@@ -236,7 +232,7 @@ def test_a_result_without_its_requests(tmp_path):
     assert (load.name, load.clients, load.prompt_tokens, load.output_tokens) == ("run", 2, [100] * 4, [10] * 4)
     assert load.figures == {"p50_ttft_ms": 20.5, "p99_ttft_ms": 30.0, "throughput_tps": 99.5}
     load, = of_loads.load_summaries(write(path, RESULT | {"request_rate": 2.0}))
-    assert load.clients == 2 and load.arrivals_us[1] > 1 and "random ones at 2 requests" in load.oddities[1]
+    assert load.clients == 2 and load.arrivals_us[1] > 1 and "at random times, 2 a second" in load.oddities[0]
 
 
 def test_results_of_several_runs_and_of_the_extremes(tmp_path):
@@ -246,7 +242,7 @@ def test_results_of_several_runs_and_of_the_extremes(tmp_path):
     assert (first.name, second.name, len(first.prompt_tokens), len(second.prompt_tokens)) == ("run-1", "run-2", 4, 5)
     path.write_text(json.dumps(RESULT) + json.dumps(RESULT | {"output_throughput": None, "median_ttft_ms": None,
                                                               "p99_ttft_ms": 0}))
-    with pytest.raises(BadInput, match="run 2: expected figures such as median_ttft_ms and output_throughput, found"):
+    with pytest.raises(BadInput, match="run 2: expected figures such as .* median_ttft_ms"):
         of_loads.load_summaries(path)
     for change, clients in [({"request_rate": None}, 2), ({"request_rate": "Infinity"}, 2),
                             ({"request_rate": "gone"}, 2), ({"request_rate": 1e-6}, 2), ({"request_rate": MOST}, 2),

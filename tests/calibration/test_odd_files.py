@@ -38,7 +38,7 @@ SUMMARIES = [
     (["vllm_summary_failed/r2.json", "vllm_summary_failed/r6.json"], None, "lengths,failed",
      ["r6: 160 of 200 requests failed"]),
     (["vllm_rate_and_cap_summary/rate10_cap4.json", "vllm_rate_and_cap_summary/rate10_cap8.json"], (None, 8_000),
-     "lengths", ["random ones at 10 requests per second"]),
+     "lengths", ["at random times, 10 a second"]),
     (["vllm_sweep/summary.json"], TRUE[:2], "lengths", [LENGTHS]),
     (["vllm_sweep/summary.csv"], TRUE[:2], "lengths", [LENGTHS]),
 ]
