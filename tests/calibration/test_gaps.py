@@ -41,13 +41,13 @@ def test_the_budget_is_halved_while_much_is_left_and_taken_if_a_fifth_less_is_le
     def budgets(budget, *errors, terms=("prefill",)):
         """errors: what is left of steps of 10 ms, in us, at 2048, 1024 and so on."""
         tried.clear()
-        monkeypatch.setattr(gaps, "fitted_at", lambda _, one, terms=(): tried.append(one) or calibration(
+        monkeypatch.setattr(gaps, "fitted_at", lambda _, one, only=(): tried.append(one) or calibration(
             budget=one, fit=Fit(dict.fromkeys(terms, 1.0), [errors[min(len(tried), len(errors)) - 1]] * 41, 1.0)))
         monkeypatch.setattr(gaps, "with_overhead", lambda _, found: found)
         return gaps.calibrated([], budget).budget
 
     assert budgets(None, 101) == 2048 and tried == [2048, 1024, 512, 256, 128, 64], "no server has less"
-    assert budgets(None, 99) == 2048 and tried == [2048], "a hundredth of a step is noise"
+    assert budgets(None, 100) == 2048 and tried == [2048], "a hundredth of a step is noise"
     assert budgets(None, 999, 101, 100) == 1024 and tried == [2048, 1024, 512, 1024], "it is fitted to all samples"
     assert budgets(None, 999, 801, 500, 401, 90) == 128 and budgets(None, 999, 801, 500, 401) == 512
     assert budgets(4096, 999, 1) == 4096 and tried == [4096], "it is told"
