@@ -194,7 +194,8 @@ def not_understood(path, text, names, form, columns):
 
 def listed(names):
     """The names of columns, or of keys that hold no object, as far as a line can hold them."""
-    return ", ".join(name for name in sorted(names) if not any(other.startswith(f"{name}.") for other in names))[:200]
+    ends = (name for name in sorted(names) if not any(other.startswith(f"{name}.") for other in names))
+    return ", ".join(name if name.isprintable() else shown(name) for name in ends)[:200]
 
 
 # --- a run ----------------------------------------------------------------------------------------

@@ -345,6 +345,9 @@ def test_a_date_and_what_is_no_name_in_columns(tmp_path):
     path.write_text(lines({"b": {"in": 5, "out": 2}, "a": 1}))
     with pytest.raises(BadInput, match=re.escape("Name its columns (it has a, b.in, b.out): --columns prompt=NAME")):
         load_trace(path)
+    path.write_text("a\vb,c\n1,2\n")
+    with pytest.raises(BadInput, match=re.escape(r'(it has "a\u000bb", c)')):
+        load_trace(path)
 
 
 def test_traces_and_plan_take_columns(tmp_path):
