@@ -7,7 +7,7 @@ from statistics import stdev
 
 import pytest
 from bench_file import bench as bench_of
-from fixture import assert_refused, read_rows, script
+from fixture import assert_refused, read_rows, script, words
 from calibration import loads as of_loads
 from calibration import search
 from files.costs import Costs, Server, parsed
@@ -23,9 +23,9 @@ POINT = "clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=32
 
 
 def load_of(clients, costs, asynchronous, count=32):
-    """A load of requests of 50 to 150 and 20 to 60 tokens, with the figures that the engine gives it at these costs."""
+    """A load of requests of 50 to 150 and 10 to 30 tokens, with the figures that the engine gives it at these costs."""
     random = Random(clients)
-    prompts, outputs = ([random.randint(low, 3 * low) for _ in range(count)] for low in (50, 20))
+    prompts, outputs = ([random.randint(low, 3 * low) for _ in range(count)] for low in (50, 10))
     load = of_loads.Load(f"c{clients}", prompts, outputs, list(range(count)), clients, {}, [])
     figures = of_loads.predicted_figures(load, SERVER._replace(costs=costs, asynchronous=asynchronous))
     return load._replace(figures=figures)
@@ -63,7 +63,7 @@ def test_known_costs_come_back_from_two_summaries(asynchronous):
 def test_three_loads_give_a_piecewise_line():
     """A step of 4 ms up to 4 sequences, 8 ms at 8 and 9 at 16: no line goes through them."""
     true = Costs(50, 4000, 0, 2000, step_points=((2, 4000), (4, 4000), (8, 8000), (16, 9000)))
-    loads = [load_of(clients, true, True, 48) for clients in (4, 8, 16)]
+    loads = [load_of(clients, true, True, 32) for clients in (4, 8, 16)]
     found = search.fitted(loads, SERVER._replace(asynchronous=True))
     costs = found.way.server.costs
     assert len(costs.step_points) >= 3
@@ -388,7 +388,7 @@ def test_windows_of_one_long_run_calibrate(tmp_path):
     record = bench_of(requests, None, Costs(60, 5000, 250, 3000), arrivals, asynchronous=True)
     path = write(tmp_path / "run.json", record)
     done = script("measured", "--calibrate", f"{path}:1-50", f"{path}:151-200", "--predict", f"{path}:301-400",
-                  "--max-num-batched-tokens", 2048, "--out", tmp_path)
+                  "--max-num-batched-tokens", 2048, "--asynchronous", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     errors = [abs(float(row["error_percent"])) for row in read_rows(tmp_path / "measured.csv")
               if row["role"] == "predicted"]
@@ -433,13 +433,23 @@ def test_calibrate_and_measured_take_summaries(tmp_path):
     assert script("calibrate", f"{path}:c2", f"{path}:3", *limits).returncode == 0
     server = parsed("costs.txt", (tmp_path / "costs.txt").read_text())
     assert server.costs.decode_us(4) == pytest.approx(6000, rel=0.05)
-    assert (server.max_num_seqs, server.measured_sequences) == (32, 7)
+    assert (server.max_num_seqs, server.measured_sequences) == (32, 6)
     assert script("measured", "--costs", tmp_path / "costs.txt", "--predict", path, *limits).returncode == 0
     rows = read_rows(tmp_path / "measured.csv")
     assert {row["run"] for row in rows} == {"c2", "c4", "c8"}
     assert {"p50_tpot_ms", "throughput_tps"} <= {row["measure"] for row in rows}
     assert all(abs(float(row["error_percent"])) < 8 for row in rows
                if row["measure"] in ("p50_tpot_ms", "throughput_tps"))
+
+
+def test_calibrate_takes_lengths_for_results_that_hold_sums(tmp_path):
+    files = [write(tmp_path / f"{clients}.json", RESULT | {"max_concurrency": clients, "total_input_tokens": 401})
+             for clients in (1, 4)]
+    command = [*files, "--max-num-batched-tokens", 2048, "--out", tmp_path]
+    lengths = write(tmp_path / "lengths.json", [{"prompt_tokens": 1, "output_tokens": 2}])
+    for more, untold in (([], True), (["--lengths", lengths], False)):
+        done = script("calibrate", *command, *more)
+        assert done.returncode == 0 and ("file holds only their sums" in words(done.stdout)) is untold, done.stderr
 
 
 @pytest.mark.parametrize("arguments, says", [([], "give results of a benchmark"), (["--point", POINT], "two loads")])

@@ -6,9 +6,12 @@ import random
 import pytest
 from calibration.doubts import doubts
 from calibration.gaps import calibrated
+from calibration.loads import load_summaries
+from calibration.ways import found_in
+from common import Requests
 from test_measured import calibration
 from files.benchmarks import load_benches
-from files.costs import load_server
+from files.costs import Server, load_server
 from fixture import ROOT, script, words
 
 PLAN, PUBLIC, CLOCKED = (ROOT / "fixtures" / name for name in ("plan", "public", "clocked"))
@@ -29,27 +32,36 @@ DETAILED = [  # files, the costs that are right (None: not told by it), what is 
     ("stalls.json.gz", TRUE, "stalls", ["of the time between tokens is explained by no step"]),
     ("spec_zerogaps.json.gz", None, "several_tokens", ["brings a sequence 2.52 tokens", "about 10.60 ms"]),
 ]
-ONE_BUDGET = ("--max-num-batched-tokens", "2048")  # to try, for the time's sake
+NO_SMALLER_BUDGET = ("warmup.json.gz", "spec_zerogaps.json.gz")  # is tried, for the time's sake
 LENGTHS = "clients march in step, and prefill, overhead and the cost of a sequence come out wrong"
-SUMMARIES = [
-    (["vllm_summary_varied_lengths/same_lengths_c4.json", "vllm_summary_varied_lengths/same_lengths_c16.json"], TRUE,
-     None, []),
-    (["vllm_summary_varied_lengths/c4.json", "vllm_summary_varied_lengths/c16.json"], None, "lengths,fit", [LENGTHS]),
-    (["vllm_summary_failed/r2.json", "vllm_summary_failed/r6.json"], None, "lengths,failed",
-     ["r6: 160 of 200 requests failed"]),
-    (["vllm_rate_and_cap_summary/rate10_cap4.json", "vllm_rate_and_cap_summary/rate10_cap8.json"], (None, 8_000),
+VARIED = ["vllm_summary_varied_lengths/c4.json", "vllm_summary_varied_lengths/c16.json"]
+SUMMARIES = [  # files, is the scheduler told to be synchronous, as it is, for the time's sake, and as above
+    (["vllm_summary_varied_lengths/same_lengths_c4.json", "vllm_summary_varied_lengths/same_lengths_c16.json"], True,
+     TRUE, None, []),
+    (VARIED, True, None, "lengths,fit", [LENGTHS]),
+    (["vllm_summary_failed/r2.json", "vllm_summary_failed/r6.json"], False, TRUE[:2], "lengths,failed",
+     ["r6: 160 of 200 requests failed", LENGTHS]),
+    (["vllm_rate_and_cap_summary/rate10_cap4.json", "vllm_rate_and_cap_summary/rate10_cap8.json"], False, (None, 8_000),
      "lengths", ["at random times, 10 a second"]),
-    (["vllm_sweep/summary.json"], TRUE[:2], "lengths", [LENGTHS]),
-    (["vllm_sweep/summary.csv"], TRUE[:2], "lengths", [LENGTHS]),
 ]
 
 
-def calibrated_files(paths, out, *options):
-    """(Server, what is said) of calibrate on these files."""
-    paths = [next(folder / path for folder in (PLAN, PUBLIC) if (folder / path).exists()) for path in paths]
-    done = script("calibrate", *paths, "--out", out, *options)
+def placed(path):
+    return next(folder / path for folder in (PLAN, PUBLIC) if (folder / path).exists())
+
+
+def calibrated_file(path, out, *options):
+    """(Server, what is said) of calibrate on this file."""
+    done = script("calibrate", placed(path), "--out", out, *options)
     assert done.returncode == 0, done.stderr
     return load_server(out / "costs.txt"), words(done.stdout)
+
+
+def calibrated_summaries(paths, synchronous, lengths=None):
+    """(Server, what is said) of these summaries, for a budget of 2,048."""
+    told = Server(asynchronous=False if synchronous else None, max_num_batched_tokens=2048)
+    found = found_in(list(map(placed, paths)), told, lengths=lengths)
+    return found.server, " ".join(["", *found.sentences])
 
 
 def check(server, said, right, why, sentences, rel):
@@ -67,27 +79,36 @@ def check(server, said, right, why, sentences, rel):
 
 @pytest.mark.parametrize("path, right, why, sentences", DETAILED, ids=[row[0] for row in DETAILED])
 def test_detailed_results(tmp_path, path, right, why, sentences):
-    check(*calibrated_files([path], tmp_path), right, why, sentences, 0.15 if "cache_report" in path else 0.05)
+    options = ["--max-num-batched-tokens", 2048] if path in NO_SMALLER_BUDGET else []
+    check(*calibrated_file(path, tmp_path, *options), right, why, sentences, 0.15 if "cache_report" in path else 0.05)
 
 
-@pytest.mark.parametrize("paths, right, why, sentences", SUMMARIES, ids=[row[0][0] for row in SUMMARIES])
-def test_summaries(tmp_path, paths, right, why, sentences):
-    check(*calibrated_files(paths, tmp_path, *ONE_BUDGET), right, why, sentences, 0.01 if why is None else 0.1)
+@pytest.mark.parametrize("paths, synchronous, right, why, sentences", SUMMARIES, ids=[row[0][0] for row in SUMMARIES])
+def test_summaries(paths, synchronous, right, why, sentences):
+    check(*calibrated_summaries(paths, synchronous), right, why, sentences, 0.01 if why is None else 0.1)
+
+
+def test_a_sweep_is_its_runs():
+    """vLLM's summary.json and summary.csv hold what the results of the single runs hold."""
+    runs = [load._replace(name="", doubts=load.doubts[-1:]) for path in SUMMARIES[2][0]
+            for load in load_summaries(placed(path))]
+    for name in ("summary.json", "summary.csv"):
+        assert [load._replace(name="") for load in load_summaries(placed(f"vllm_sweep/{name}"))] == runs
+    assert [doubt.name for run in runs for doubt in run.doubts] == ["lengths"] * 2
 
 
 def test_a_plan_repeats_first_that_costs_are_not_trusted(tmp_path):
-    calibrated_files(["vllm_warm_prefix_cache/second_run.json"], tmp_path)
-    done = script("plan", "--first", 20, "--costs", tmp_path / "costs.txt", "--max-num-seqs", 8, "--processes", 1,
-                  "--out", tmp_path)
+    calibrated_file("vllm_warm_prefix_cache/second_run.json", tmp_path)
+    done = script("plan", "--first", 3, "--costs", tmp_path / "costs.txt", "--max-num-seqs", 1, "--target-ttft-ms",
+                  "none", "--processes", 1, "--out", tmp_path)
     assert words(done.stdout).startswith("DISAGREEMENT: the costs are not to be trusted, says their calibration (free_")
 
 
-def test_lengths_that_a_summary_does_not_hold(tmp_path):
+def test_lengths_that_a_summary_does_not_hold():
     """Prompts of 50 to 1,500 and outputs of 10 to 200 tokens, evenly: with such requests the costs are told."""
-    r, lengths = random.Random(5), tmp_path / "lengths.json"
-    lengths.write_text(json.dumps([{"prompt_tokens": r.randint(50, 1500), "output_tokens": r.randint(10, 200)}
-                                   for _ in range(500)]))
-    server, _ = calibrated_files(SUMMARIES[1][0], tmp_path, "--lengths", lengths, *ONE_BUDGET)
+    r = random.Random(5)
+    lengths = zip(*((r.randint(50, 1500), r.randint(10, 200)) for _ in range(500)))
+    server, _ = calibrated_summaries(VARIED, True, Requests(*lengths))
     costs = server.costs
     assert server.trusted is None and costs.prefill_us_per_token == pytest.approx(50, rel=0.1)
     assert costs.decode_us(4) == pytest.approx(8_200, rel=0.03)
