@@ -34,11 +34,6 @@ def worst_first(rows):
     return sorted(rows, key=lambda row: -abs(row.error_percent))
 
 
-def cells(rows):
-    """Lines of measured.csv."""
-    return [[*row[:4], f"{row.measured:.2f}", f"{row.predicted:.2f}", f"{row.error_percent:.1f}"] for row in rows]
-
-
 def error_table(rows):
     """One line a run, its errors in per cent side by side; the run with the worst one first."""
     runs, measures = {}, dict.fromkeys(row.measure for row in rows)
@@ -92,8 +87,9 @@ def main():
 
 def report(results, out):
     """Write the file of the Results, and print their tables."""
-    all_rows = [row for result in results for row in result.rows]
-    save(out, {"measured.csv": table(HEADER, cells(worst_first(all_rows)))})
+    all_rows = worst_first(row for result in results for row in result.rows)
+    lines = [[*row[:4], f"{row.measured:.2f}", f"{row.predicted:.2f}", f"{row.error_percent:.1f}"] for row in all_rows]
+    save(out, {"measured.csv": table(HEADER, lines)})
 
     print("measured.csv: predicted against measured. Errors in per cent:")
     for result in results:
@@ -108,7 +104,7 @@ def report(results, out):
             within = sum(error <= result.server.noise_percent for error in errors)
             say(f"Of {len(errors)} predicted figures {within} are within {result.server.noise_percent:g} %; "
                 f"{result.server.noise}.")
-    worst = worst_first([row for row in all_rows if row.role == "predicted"] or all_rows)[0]
+    worst = next((row for row in all_rows if row.role == "predicted"), all_rows[0])
     say(f"The worst prediction is {worst.measure} of {worst.run}: {worst.predicted:.2f} instead of "
         f"{worst.measured:.2f}, {worst.error_percent:+.1f} %.")
 

@@ -162,30 +162,23 @@ def check(where, key, value, fits, expected):
         raise BadInput(f"{where}: {key}: expected {expected}, found {shown(value)}")
 
 
-def are_all(kind, values):
-    return isinstance(values, list) and all(map(kind, values))
-
-
 def is_count(value):
     return type(value) is int and 1 <= value <= MOST
-
-
-def is_time(value):
-    return is_number(value) and -MOST <= value <= MOST
 
 
 def load_of_entry(where, record, number):
     """The Load of an entry of a list of summaries."""
     prompts, outputs, clients, arrivals_ms = map(record.get, ("prompt", "output", "clients", "arrivals_ms"))
     for key, tokens in (("prompt", prompts), ("output", outputs)):
-        check(where, key, tokens, tokens and are_all(is_count, tokens),
+        check(where, key, tokens, isinstance(tokens, list) and tokens and all(map(is_count, tokens)),
               f"a list of tokens from 1 to {MOST:,} for each request")
     n = len(prompts)
     check(where, "output", outputs, len(outputs) == n, f"{n} lengths, as of prompt")
     check(where, "clients", clients, clients is None or is_count(clients), "a whole number or null")
     if clients and arrivals_ms is None:
         arrivals_ms = [i / 1000 for i in range(n)]
-    check(where, "arrivals_ms", arrivals_ms, are_all(is_time, arrivals_ms) and len(arrivals_ms) == n,
+    timed = isinstance(arrivals_ms, list) and len(arrivals_ms) == n and all(map(is_number, arrivals_ms))
+    check(where, "arrivals_ms", arrivals_ms, timed and max(map(abs, arrivals_ms)) <= MOST,
           f"{n} times in ms, or clients")
     check(where, "measured", record["measured"], isinstance(record["measured"], dict), "an object")
     first = min(arrivals_ms)

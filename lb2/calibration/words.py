@@ -49,8 +49,8 @@ def limits(told, found):
     if not told.max_num_seqs:
         taken.append(f"max_num_seqs {MAX_NUM_SEQS}")
     if taken:
-        yield f"Not told, and taken by default: {', '.join(taken)}. vLLM 0.33's API server has 8,192 and 1,024 on a " \
-              "GPU of 70 GiB or more (not on A100 and GB10), and 16,384 and 1,024 from 160 GiB on."
+        yield f"Not told, and taken by default: {', '.join(taken)}. vLLM 0.33's API server takes 8,192 tokens and " \
+              "1,024 sequences on a GPU of 70 GiB or more (not on A100 and GB10), 16,384 and 1,024 from 160 GiB on."
 
 
 # --- costs that gaps told -------------------------------------------------------------------------
@@ -104,7 +104,8 @@ def oddities(benches, found):
         if steps.preemptions:
             held = max(sample.cached_tokens / sample.steps for sample in steps.samples)
             yield f"{bench.name}: {counted(steps.preemptions, 'time')} a request got nothing while others got " \
-                  f"tokens: the KV cache was short. Give --kv-tokens, as the log has it; it held up to {held:,.0f} tokens."
+                  "tokens: the KV cache was short. Give --kv-tokens, as the server's log has it; it held up to " \
+                  f"{held:,.0f} tokens."
         queued = len(queued_in(times_of(bench))) if bench.starts_s and steps.samples else 0
         if queued:
             most = max(round(sample.sequences / sample.steps) for sample in steps.samples)
@@ -127,9 +128,9 @@ def extrapolates(benches, found):
     """Where a plan leaves what was measured."""
     prompts = [tokens for bench in benches for tokens in bench.prompt_tokens]
     cached = max(sample.cached_tokens / sample.steps for sample in found.samples)
-    beyond = f", {cached:,.0f} tokens in the cache" if cached else ""
-    return f"A plan extrapolates beyond {most_sequences(found):.3g} sequences at once{beyond}, and prompts of " \
-           f"{min(prompts):,} to {max(prompts):,} tokens."
+    beyond = f", more tokens in the cache than {cached:,.0f}" if cached else ""
+    return f"A plan extrapolates for more sequences at once than {most_sequences(found):.3g}{beyond}, and for " \
+           f"prompts outside {min(prompts):,} to {max(prompts):,} tokens."
 
 
 def missing(benches, found):
@@ -170,7 +171,13 @@ def said_of_summaries(loads, found, told):
     """The sentences that explain a SummaryFit."""
     server = found.way.server
     yield from meaning(server.costs, found.points, f"{server.costs.overhead_us / 1000:.2f} ms")
-    yield from bends(found)
+    better = "explains the figures better than a line."
+    if found.way.shape == "root":
+        yield f"A step that grows with the root of the number of sequences {better}"
+    if "experts" in found.terms:
+        yield f"A step that reads more experts with more sequences, E/k = {found.way.experts:g}, {better}"
+    if "memory" in found.terms:
+        yield f"The fit tells a KV cache of about {server.kv_tokens:,} tokens. Give --kv-tokens, as the log has it."
     memory = f"a KV cache of {server.kv_tokens} tokens" if server.kv_tokens else "as much memory as needed"
     yield f"Played with max_num_seqs {server.max_num_seqs}, a budget of {server.max_num_batched_tokens} tokens a " \
           f"step, and {memory}. Predicted against measured:"
@@ -181,19 +188,6 @@ def said_of_summaries(loads, found, told):
     yield nearer_scheduler(found)
     yield from not_told(loads, found)
     yield from limits(told, server.max_num_batched_tokens)
-
-
-def bends(found):
-    """What the fit tells beside the costs: the shape of step(S), and the memory."""
-    way = found.way
-    if way.shape == "root":
-        yield "A step grows with the root of the number of sequences: that explains the figures better than a line."
-    if "experts" in found.terms:
-        yield f"A step reads more experts with more sequences, as a mixture with E/k = {way.experts:g} does: that " \
-              "explains the figures better than a line."
-    if "memory" in found.terms:
-        yield f"The fit tells a KV cache of about {way.server.kv_tokens:,} tokens. --kv-tokens, as the log has it, " \
-              "tells it better."
 
 
 def nearer_scheduler(found):
@@ -217,6 +211,6 @@ def not_told(loads, found):
     if "context" not in found.terms:
         yield "Not told: a cost of the cache; it is part of the step. Loads with long and with short requests tell it."
     if not any("ttft" in name for load in loads for name in load.figures):
-        yield "Missing: no load has a TTFT. What it says of prefill and overhead is a guess."
+        yield "Missing: a TTFT. What is said of prefill and overhead is a guess."
     if max(prompts) <= APART * min(prompts):
         yield "All prompts have about one length: only the load tells overhead and prefill apart, roughly."
