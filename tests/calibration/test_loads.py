@@ -223,6 +223,10 @@ def test_arrivals_count_from_the_first_and_are_put_in_order(tmp_path):
     entry = ENTRY | {"clients": None, "arrivals_ms": [12.5, 2.5]}
     load, = of_loads.load_summaries(write(tmp_path / "sweep.json", [entry]))
     assert (load.arrivals_us, load.prompt_tokens, load.output_tokens) == ([0, 10000], [20, 10], [6, 5])
+    load, = of_loads.load_summaries(write(tmp_path / "sweep.json", [entry | {"arrivals_ms": [-MOST, MOST]}]))
+    assert load.arrivals_us == [0, 2000 * MOST]
+    load, = of_loads.load_summaries(write(tmp_path / "sweep.json", [ENTRY]))
+    assert load.arrivals_us == [0, 1], "clients begin one after the other"
 
 
 def test_a_result_without_its_requests(tmp_path):
@@ -231,7 +235,10 @@ def test_a_result_without_its_requests(tmp_path):
     load, = of_loads.load_summaries(path)
     assert (load.name, load.clients, load.prompt_tokens, load.output_tokens) == ("run", 2, [100] * 4, [10] * 4)
     assert load.figures == {"p50_ttft_ms": 20.5, "p99_ttft_ms": 30.0, "throughput_tps": 99.5}
+    assert load.arrivals_us == [0, 1, 2, 3]
+    uncapped, = of_loads.load_summaries(write(path, RESULT | {"request_rate": 2.0, "max_concurrency": None}))
     load, = of_loads.load_summaries(write(path, RESULT | {"request_rate": 2.0}))
+    assert uncapped.arrivals_us == load.arrivals_us, "nothing says how long it lasted"
     assert load.clients == 2 and load.arrivals_us[1] > 1 and "at random times, 2 a second" in load.oddities[0]
 
 
@@ -279,6 +286,7 @@ def test_a_ramp_is_read_from_a_result(tmp_path):
                        "ramp_up_end_rps": 3, "duration": 4.0, "mean_ttft_ms": 100.0, "mean_tpot_ms": 10.0}
     load, = of_loads.load_summaries(write(tmp_path / "run.json", record))
     assert load.clients is None and load.arrivals_us[-1] == pytest.approx(4e6 - 100_000 - 10 * 10_000)
+    assert "at random times, 1 to 3 a second" in load.oddities[0]
 
 
 def test_what_a_result_doubts_of_itself(tmp_path):
@@ -374,8 +382,8 @@ def test_a_window_of_a_run_worked_by_hand():
     assert (ours["p50_ttft_ms"], ours["p50_tpot_ms"]) == (10.5, pytest.approx(8.5, abs=0.6))
     assert "p50_itl_ms" not in ours, "gaps are of the whole run"
     assert ours["throughput_tps"] == pytest.approx(2 / 0.0185, rel=0.05)
-    for window in ((2, 2), (0, 4)):
-        with pytest.raises(BadInput, match="b: expected a window of its requests 1 to 3"):
+    for window, found in (((2, 2), "3-2"), ((0, 4), "1-4"), ((-1, 2), "0-2")):
+        with pytest.raises(BadInput, match=f"b: expected a window of its requests 1 to 3, .* found {found}$"):
             of_loads.load_of_bench(bench, window)
 
 
