@@ -8,6 +8,7 @@ from random import Random
 import plan
 import pytest
 import report
+from common import Costs, Requests
 from fixture import LAB, assert_refused, files, read_pairs, read_rows, script
 from reporting.page import STYLE, image, listed, page, table
 
@@ -267,3 +268,10 @@ def test_words_are_escaped():
     shown = image('<svg width="576" height="99.5"><desc>It &lt; "that".</desc></svg>')
     assert shown.startswith('<img width="576" height="99.5" alt="It &lt; &quot;that&quot;." src="data:')
     assert "<h1>&#233; &amp; &lt;</h1>\n<p>x</p>\n</body>" in page("\u00e9 & <", ["", "<p>x</p>"])
+
+
+@pytest.mark.parametrize("n, note", [(128, ""), (129, "The first of 9 batches.")])
+def test_eight_batches_are_shown(n, note):
+    """129 requests are eight batches of 16, and one of one."""
+    _, rows, said = next(report.step_tables(Requests([5] * n, [2] * n), Costs(), []))
+    assert len(rows) == 9 and rows[8][:2] == [7, 16] and said == note
