@@ -181,7 +181,7 @@ def lumped(record, tokens, merged=False):
 
 @pytest.mark.parametrize("tokens, merged", [(2, False), (4, False), (2, True), (4, True)])
 def test_tokens_that_come_several_at_a_time(tokens, merged):
-    record = bench(shipped(), None, PLAIN, poisson(5), asynchronous=True)
+    record = bench(shipped(share=1 if merged else 3), None, PLAIN, poisson(5), asynchronous=True)
     result = found(lumped(record, tokens, merged))
     near(result.costs, PLAIN, rel=0.07 if merged else 0.03)
     assert result.asynchronous is None, "not every step is seen"

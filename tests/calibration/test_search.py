@@ -241,7 +241,7 @@ def test_a_dense_server_stays_a_line():
 def test_the_budget_is_told():
     """Prompts of 1,000 to 4,000 tokens: with a budget of 8,192 most take one step, which all others wait for."""
     true = SERVER._replace(max_num_batched_tokens=8192)
-    loads = [measured(f"{rps}/s", Costs(60, 8_000, 200, 3_000), true, None, poisson(rps, 40), 40, (1000, 4000))
+    loads = [measured(f"{rps}/s", Costs(60, 8_000, 200, 3_000), true, None, poisson(rps, 30), 30, (1000, 4000))
              for rps in (1, 5)]
     found = search.fitted(loads, SERVER._replace(max_num_batched_tokens=None, asynchronous=True))
     assert found.way.server.max_num_batched_tokens == 8192 and found.error < 0.1
