@@ -22,7 +22,7 @@ RESULT = {"completed": 4, "total_input_tokens": 400, "total_output_tokens": 40, 
 POINT = "clients=16 prompt=1024 output=512 p50_ttft_ms=34 p50_tpot_ms=4.7 tps=3265"
 
 
-def load_of(clients, costs, asynchronous, count=32):
+def load_of(clients, costs, asynchronous, count=20):
     """A load of requests of 50 to 150 and 10 to 30 tokens, with the figures that the engine gives it at these costs."""
     random = Random(clients)
     prompts, outputs = ([random.randint(low, 3 * low) for _ in range(count)] for low in (50, 10))

@@ -194,7 +194,7 @@ def test_a_further_term_starts_with_three_tenths():
 # --- the fit --------------------------------------------------------------------------------------
 
 
-def measured(name, costs, server, clients, arrivals_us=None, n=60, prompt=(50, 150), output=(20, 60)):
+def measured(name, costs, server, clients, arrivals_us=None, n=40, prompt=(50, 150), output=(20, 60)):
     """A load with the figures that the engine gives it."""
     r = random.Random(name)
     lengths = [[r.randint(*span) for _ in range(n)] for span in (prompt, output)]
@@ -254,7 +254,7 @@ def test_the_budget_is_told():
 def test_a_short_memory_is_told():
     """3,000 tokens let some 8 of 60 requests run, where all might; the others wait."""
     true, costs = SERVER._replace(kv_tokens=3_000), Costs(60, 8_000, 200, 3_000)
-    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 60), prompt=(200, 400)) for rps in (2, 80)]
+    loads = [measured(f"{rps}/s", costs, true, None, poisson(rps, 60), 60, (200, 400)) for rps in (2, 80)]
     found = search.fitted(loads, SERVER._replace(asynchronous=True))
     assert "memory" in found.terms and found.way.server.kv_tokens == pytest.approx(3_000, rel=0.1)
     told = search.fitted(loads, true._replace(asynchronous=True))
