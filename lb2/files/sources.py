@@ -314,7 +314,7 @@ def settled(path, found, rows, block_tokens=None, time_unit=None, timed=True):
 
 def turns_of(sources, rows):
     """[a note] if requests are turns that wait for each other's answers: then no arrival is known."""
-    sessions = Counter(session for session in rows.sessions if session is not None)
+    sessions = Counter(str(session) for session in rows.sessions if session is not None)
     if None not in rows.times and len(sessions) == sum(sessions.values()):
         return []
     known, unit = [time for time in rows.times if time is not None], sources[0].unit
