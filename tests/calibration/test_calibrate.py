@@ -232,6 +232,7 @@ def test_the_scheduler_that_explains_more_or_needs_less():
     assert decided((0.8, 0.9), ((0, 1), (9_000, 9_001))) is True and decided((0.9, 0.8), ((0, 1), (0, 9_000))) is False
     assert decided((0.99, 1.0), ((9_000, 15_000), (0, 7_000))) is True
     assert decided((1.0, 1.0), ((0, 8_000), (0, 10))) is False, "an overhead of nothing is no overhead"
+    assert decided((1.0, 1.0), ((0, 8_000), (0, 500))) is True and decided((1.0, 1.0), ((0, 8_000), (0, 499))) is False
 
 
 def test_one_prompt_alone_takes_its_chunks():

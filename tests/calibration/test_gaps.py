@@ -100,6 +100,9 @@ def test_a_prefill_told_by_ttfts():
     lengths = one_client(*range(100, 1_000, 30), us=lambda prompt: 8_100 + 101 * prompt)
     found, source = with_prefill([lengths], costs, 2048)
     assert source == "ttft" and found.prefill_us_per_token == pytest.approx(100, rel=1e-3) and found.hidden_us == 0
+    flat = with_prefill([one_client(*range(100, 1_000, 30), us=lambda prompt: 20_000)], costs._replace(
+        context_us_per_token=0), 2048)
+    assert flat == (costs._replace(context_us_per_token=0), "ttft"), "it does not grow with the prompt"
     hidden = one_client(*range(100, 1_000, 30), us=lambda prompt: 8_100 + prompt + max(0, 100 * (prompt - 300)))
     assert with_prefill([hidden], costs, 2048)[0].hidden_us == pytest.approx(30_000, rel=0.02)
 
