@@ -271,6 +271,14 @@ def test_a_list_of_one_request_works_everywhere(tmp_path):
     }
 
 
+def test_alone_a_pass_has_one_sequence(tmp_path):
+    """5 ms of prefill, and 5 passes of 8 + 1 x 1 ms."""
+    (tmp_path / "requests.json").write_text('[{"prompt_tokens": 100, "output_tokens": 5}]')
+    (tmp_path / "costs").write_text("prefill_ms_per_token=0.05 step_ms=8 step_ms_per_sequence=1 overhead_ms=0")
+    done = script("cost", "--requests", tmp_path / "requests.json", "--costs", tmp_path / "costs", "--out", tmp_path)
+    assert done.stdout.splitlines()[1] == "cost.txt: total_prefill_ms=5.00 total_decode_ms=45.00 decode_share=0.9000"
+
+
 def test_the_curve_goes_to_256_unless_told(tmp_path):
     path = tmp_path / "requests.json"
     path.write_text(json.dumps([{"prompt_tokens": 1, "output_tokens": 1}] * 258))
