@@ -24,7 +24,7 @@ LOWER = 0.02  # and lower the mean residual by this share, or move what is expla
 USEFUL = 0.005  # of a step on average. No smaller residual and no smaller move is worth a term
 RESOLUTION_US = 1.0  # of a clock: no residual is told from a smaller one
 PICKED = 3_000  # samples that are enough to choose the terms by
-FEW = 500  # to compare
+FEW = 500  # samples that are enough to compare two fits by
 ROUNDS = 40
 SETTLED = 1e-5  # a sum of residuals that falls by a smaller share stands still
 
@@ -115,7 +115,9 @@ def fitted(terms, samples, near):
     if "hidden" not in terms or "hidden" in near:
         return from_sides(terms, samples, near, [is_steep(sample, near) for sample in samples])
     prompts = sorted(sample.prompt_tokens / sample.prefills for sample in samples if sample.prefills)
-    bends = {prompts[len(prompts) * quarter // 4] for quarter in range(4 * bool(prompts))}  # not known: try a few
+    if not prompts:
+        return None
+    bends = {prompts[len(prompts) * quarter // 4] for quarter in range(4)}  # where it bends is not known: try a few
     fits = []
     for bend in bends:
         steep = [sample.prefills > 0 and sample.prompt_tokens >= bend * sample.prefills for sample in samples]

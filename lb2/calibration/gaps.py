@@ -50,7 +50,7 @@ def calibrated(benches, budget=None):
             best = fitted_at(runs, larger)
     while not budget and best.budget <= BUDGET and cut.budget > LEAST_BUDGET and \
             (min(errors_of(cut)) > ROUGH or not tells_prefill(cut)):
-        cut = fitted_at(runs, cut.budget // 2, [*{**cut.fit.terms, "prefill": 0.0}])
+        cut = fitted_at(runs, cut.budget // 2, list(cut.fit.terms | {"prefill": 0.0}))
         lower = [less < (1 - LOWER) * more for less, more in zip(errors_of(cut), errors_of(best))]
         if "prefill" in cut.fit.terms and all(lower):
             best = cut

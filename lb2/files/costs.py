@@ -64,7 +64,7 @@ TIMES = {field.replace("_us", "_ms"): field for field in Costs._fields[:-1]}  # 
 OPTIONAL = ("context_ms_per_token", "hidden_ms")  # zero where they are missing
 POINTS = "step_ms_at"  # 1:8.05,8:8.41,16:8.8 = ms of a step by sequences; step_ms is then the straight line near it
 LIMITS = ("max_num_seqs", "max_num_batched_tokens", "kv_tokens", "measured_sequences", "measured_prompt_tokens")
-MAX_NUM_SEQS, BUDGET = 256, 2048  # max_num_batched_tokens: vLLM's, where nothing else is known
+MAX_NUM_SEQS, BUDGET = 256, 2048  # vLLM's, where nothing else is known; BUDGET: max_num_batched_tokens
 SCHEDULERS = ("synchronous", "asynchronous")
 WORDS = ("trusted", "why", "assumed")  # no; the doubts of the calibration; limits that nobody told: a plan is for these
 

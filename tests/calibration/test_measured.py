@@ -14,6 +14,7 @@ from fixture import LAB, ROOT, script, shipped as all_shipped
 from common import Requests
 from files.inputs import read_text
 from files.benchmarks import load_benches
+from planning.own_run import run_of_bench
 from picture_reader import marks, panel_of
 from calibration.gaps import calibrated
 from calibration.loads import load_of_bench, predicted_figures
@@ -86,6 +87,7 @@ def test_a_log_without_gaps_tells_the_true_costs(tmp_path, name, costs):
     for term in ("prefill_us_per_token", "step_us", "step_us_per_sequence"):
         near = 0.05 if name == "async_c01" else 0.015  # one client: TTFTs tell the prefill, and they hold a tokenizer
         assert getattr(result.costs, term) == pytest.approx(getattr(costs, term), rel=near), term
+    assert run_of_bench(bench).gaps_us == {}, "a plan has no time between tokens to compare with"
     assert result.costs.overhead_us < 8_000 and load_of_bench(bench).figures.keys().isdisjoint(["p50_itl_ms"])
 
 

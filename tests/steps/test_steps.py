@@ -207,6 +207,13 @@ def test_the_scan_stops_at_the_first_miss():
     assert tune.largest_within(points, 10, tune.p99).concurrency == 1, "meeting the target exactly is meeting it"
 
 
+@pytest.mark.parametrize("target_ms, answer", [(12, 0), (13, 1), (26, 2)])
+def test_the_answer_in_a_random_order(target_ms, answer):
+    """Alone 5 + 8 ms to the first token; of two at once at most twice as long."""
+    requests = Requests([100] * 3, [5] * 3)
+    assert tune.answer_in_random_order(requests, 1, 2, target_ms, Costs()) == answer
+
+
 def test_a_mean_above_the_p99_is_said_plainly(tmp_path):
     """Of 201 requests one has a prompt of 20,000,000 tokens: at N = 1 the p99 is 8.05 ms and the mean 4983; at N = 3
     two others are admitted with it, and the p99 misses too."""
