@@ -619,11 +619,11 @@ def test_a_large_csv_file_is_read_alike_in_blocks_and_row_by_row(tmp_path):
 
 
 def seconds_of(work):
-    """The processor time of the fastest of five tries, without that of collecting the tests' own garbage."""
+    """The processor time of the fastest of fifteen tries, without that of collecting the tests' own garbage."""
     gc.collect()
     gc.freeze()
     tries = []
-    for _ in range(5):
+    for _ in range(15):
         start = time.process_time()
         work()
         tries.append(time.process_time() - start)
